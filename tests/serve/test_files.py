@@ -59,7 +59,9 @@ def test_a_run_elsewhere_is_read_while_it_runs_and_leaves_files(served, tmp_path
             *("--", "sh", "-c", command),
         ],
         env={
-            **os.environ, "TASKPIT_TOKEN": served.token("ann"), "XDG_STATE_HOME": str(tmp_path / "there"),
+            **os.environ,
+            "TASKPIT_TOKEN": served.token("ann"),
+            "XDG_STATE_HOME": str(tmp_path / "there"),
             "PYTHONPATH": os.pathsep.join(sys.path),
         },
         stdout=subprocess.DEVNULL,

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import shlex
 import sys
+import time
 
 from taskpit import errors
 from taskpit.cli.context import Args, Context, Reply, Usage, arg, takes
 from taskpit.cli.fast_parser import REMAINDER
 from taskpit.cli.options import a_count, a_duration, refusal, words
+from taskpit.clock import instant
 from taskpit.landing.values import LANDS, REVIEWS, Terms, spelled
 from taskpit.queue import cards, tally
 from taskpit.rules import suits

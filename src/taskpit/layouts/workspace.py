@@ -11,7 +11,7 @@ manifest.json                        an index for coordinators, derived from the
 from __future__ import annotations
 
 from taskpit.errors import Invalid
-from taskpit.layouts.layout import LONGEST_NAME, Layout, Spot
+from taskpit.layouts.layout import LONGEST_NAME, Layout, Named, Spot
 from taskpit.layouts.markdown_task import dump_report, dump_task, load_report, load_task, with_bullet
 from taskpit.schema import path_of
 from taskpit.task import Result, State, Task, Verdict

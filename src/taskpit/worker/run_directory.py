@@ -25,8 +25,11 @@ from contextlib import suppress
 
 from taskpit import fs, trust, workers
 from taskpit.clock import boot_id
+from taskpit.errors import TaskpitError
 from taskpit.store.run_files import MOST_ARTIFACTS
-from taskpit.worker.process import anybody, born, tell_group
+from taskpit.worker.child import birth_of
+from taskpit.worker.process import anybody, tell_group
+from taskpit.worker.reaper import born
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,7 +42,7 @@ if TYPE_CHECKING:
 #: Larger results are cut in the queue and stay whole where they are.
 LARGEST_RESULT = 1024 * 1024
 #: What we write there ourselves, beside a result and, where there is no other place for them, programs.
-PAPERS = frozenset(("done", "task.md", "prompt.md", "log", "events", "errors", "steer", "told"))
+FILES = frozenset(("done", "task.md", "prompt.md", "log", "events", "errors", "steer", "told"))
 #: No log is longer: what writes it keeps it shorter.
 LARGEST_LOG = 64 * 1024 * 1024
 
@@ -113,17 +116,27 @@ class RunDirectory:
         return fs.exists(self.done)
 
     def clear(self) -> None:
-        """Our own papers are gone: their content is in the queue. What the command left here stays."""
+        """Our own files are gone: their content is in the queue. What the command left here stays."""
         try:
-            status = fs.status(self.result)
-            if status is not None and status.st_size <= LARGEST_RESULT:
-                papers.append(self.result)
-            for path in papers:
-                fs.remove(path)
-            with suppress(FileNotFoundError):
-                fs.remove_dir(self.bin)
-            with suppress(OSError):  # what could not be kept stays
-                fs.remove_dir(self.artifacts)
+            fs.remove(self.task)
+            fs.remove(self.log)
+            with suppress(OSError):  # mostly there is nothing else
+                fs.remove_dir(self.path)
+                return
+            for name in fs.names(self.path):
+                if name in FILES:
+                    fs.remove(f"{self.path}/{name}")
+                elif name == "result.md":
+                    status = fs.status(self.result)
+                    if status is not None and status.st_size <= LARGEST_RESULT:
+                        fs.remove(self.result)
+                elif name == "bin":
+                    fs.remove(f"{self.path}/bin/pit")
+                    fs.remove(f"{self.path}/bin/path")
+                    fs.remove_dir(f"{self.path}/bin")
+                elif name == "artifacts":
+                    with suppress(OSError):  # what could not be kept stays
+                        fs.remove_dir(self.artifacts)
             fs.remove_dir(self.path)
         except OSError:
             return  # not empty, or not ours to remove
@@ -134,8 +147,8 @@ def _runs(store: Store) -> str | None:
     folder = store.info().papers
     if not folder:
         return None
-    fs.wall(papers, keep=True)
-    return f"{papers}/{workers.RUNS}"
+    fs.wall(folder, keep=True)
+    return f"{folder}/{workers.RUNS}"
 
 
 def programs() -> str:
@@ -167,9 +180,13 @@ def place_for(store: Store, claim: Claim, programs: str = "") -> RunDirectory:
 
 
 def directory_of(store: Store, claim: Claim) -> str:
-    """Where this claim's run has its papers, whether or not it has begun."""
+    """Where this claim's run has its files, whether or not it has begun."""
+    return _directory_in(_runs(store) or "/nowhere", claim)
+
+
+def _directory_in(runs: str, claim: Claim) -> str:
     fence = claim.fence if workers.MARK in claim.fence else f"{claim.fence}{workers.MARK}{fs.fresh_name()}"
-    return workers.run_path(_runs(store) or "/nowhere", claim.task.id, claim.attempt, fence)
+    return workers.run_path(runs, claim.task.id, claim.attempt, fence)
 
 
 def directory_for(store: Store, card: Card) -> str:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from taskpit.task import Claim, Outcome, Try
     from taskpit.worker.agent_limits import Gate
     from taskpit.worker.log_stream import LogStream
-    from taskpit.worker.run_directory import RunDirectory
+    from taskpit.worker.run_directory import GroupNote, RunDirectory
     from taskpit.worker.sandbox import Sandbox
 
     #: How one task is run.
