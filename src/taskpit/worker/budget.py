@@ -12,6 +12,7 @@ import re
 from taskpit import fs, schema
 from taskpit.clock import duration, say_duration
 from taskpit.errors import Invalid
+from taskpit.hooks import tell
 from taskpit.logfile import lines
 from taskpit.records import Value
 from taskpit.text import read_json
@@ -19,6 +20,8 @@ from taskpit.text import read_json
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+
+    from taskpit.queue import Queue
 
 DAY = 86400.0
 #: How the question ends whether a task may cost more.
@@ -188,3 +191,20 @@ def _sum(lines: Iterable[Mapping[str, object]]) -> Spent:
 def _number(fields: Mapping[str, object], *keys: str) -> float:
     """The first of these that is one. Nothing below zero pays back, and what has no end is more than any limit."""
     return next((schema.amount(fields[key]) for key in keys if schema.is_number(fields.get(key))), 0.0)
+
+
+def pause_if_spent(queue: Queue, limits: Sequence[BudgetLimit], worker: str) -> str:
+    """Why the day may cost no more, if so: the queue is paused until tomorrow, or until a person says go on."""
+    mine = [limit for limit in limits if limit.scope == "day"]
+    root = queue.store.info().papers if mine else ""
+    if not root or queue.store.paused():
+        return ""
+    now = queue.clock.now()
+    spent = Ledger(root).of_day(now)
+    reached = next((limit for limit in mine if limit.reached(spent)), None)
+    if reached is None:
+        return ""
+    reason = f"the budget is spent: {reached.told(spent)}; `pit answer budget yes` goes on"
+    queue.store.pause(reason, DAY - now % DAY, worker)
+    tell(queue.store, queue.config.hooks, "budget", details=reason, worker=worker)
+    return reason

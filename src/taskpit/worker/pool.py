@@ -18,7 +18,6 @@ from typing import NamedTuple
 from taskpit import keeper
 from taskpit.agents.allowed import without_secrets
 from taskpit.errors import Lost, Storage, TaskpitError
-from taskpit.hooks import tell
 from taskpit.policy import RACERS, REVIEW, SPARE
 from taskpit.queue import cards
 from taskpit.race import RACER_OF
@@ -26,10 +25,9 @@ from taskpit.rules import suits
 from taskpit.store.port import Mend
 from taskpit.task import Release, State, Want
 from taskpit.worker.agent_limits import gate_for
-from taskpit.worker.budget import DAY, Ledger
+from taskpit.worker.budget import pause_if_spent
 from taskpit.worker.child import serving
 from taskpit.worker.heartbeat import Heartbeat
-from taskpit.worker.landing_thread import LandingThread
 from taskpit.worker.log_stream import LogStream, LogStreams, is_elsewhere
 from taskpit.worker.pool_options import PoolReport, Survey, survey
 from taskpit.worker.process import make_room
@@ -178,6 +176,8 @@ class Pool:
         if self._lander is not None:
             self._lander.close()
         self._heartbeat.close()
+        for note in self._notes.values():
+            note.close()
         if self._streams:
             self._streams.close()
         for member in members:
@@ -352,20 +352,10 @@ class Pool:
 
     def _day_is_spent(self) -> bool:
         """Whether today may cost no more: then the queue is paused until tomorrow, or until somebody says go on."""
-        limits = [limit for limit in self.options.budget if limit.scope == "day"]
-        root = self.queue.store.info().papers if limits else ""
-        if not root or self.queue.store.paused():
-            return False
-        now = self.queue.clock.now()
-        spent = Ledger(root).of_day(now)
-        reached = next((limit for limit in limits if limit.reached(spent)), None)
-        if reached is None:
-            return False
-        reason = f"the budget is spent: {reached.told(spent)}; `pit answer budget yes` goes on"
-        self.queue.store.pause(reason, DAY - now % DAY, self.options.name)
-        self.show.say(reason)
-        tell(self.queue.store, self.queue.config.hooks, "budget", details=reason, worker=self.options.name)
-        return True
+        reason = pause_if_spent(self.queue, self.options.budget, self.options.name)
+        if reason:
+            self.show.say(reason)
+        return bool(reason)
 
     def _many_wait_for_review(self) -> bool:
         """Whether a person has enough to look at: new work would only drown them."""
@@ -558,6 +548,8 @@ class Pool:
         """What needed another task of ours is shown as claimed after that one's end, which is heard a moment later; and
         so is what another of our workers or our lander has just let go of.
         """
+        if not self._unshown:
+            return
         others = list(self._doing.items())
         others += [("", task_id) for task_id in (list(self._lander.unheard) if self._lander is not None else ())]
         for claim in [
