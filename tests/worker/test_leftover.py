@@ -28,7 +28,7 @@ def frozen_pool(pit):
     """A pool that was stopped while its command runs; the command's number."""
     pool = pit.start("-n", "1", "--", "sh", "-c", f"echo $$ > '{pit.root}/command'; sleep 600")
     command = read_pid(f"{pit.root}/command")
-    until(lambda: any(map(os.path.getsize, glob.glob(f"{pit.root}/.taskpit/runs/*.group"))))  # it is written down
+    until(lambda: any(map(os.path.getsize, glob.glob(f"{pit.root}/.taskpit/groups/*"))))  # it is written down
     os.kill(pool.pid, signal.SIGSTOP)
     return pool, command
 
@@ -143,14 +143,14 @@ def test_a_run_does_not_choose_who_is_killed(pit, number, seal):
     pit.put("evil")
     claim = pit.queue.claim("snake-1")[0]
     run = os.path.basename(run_directory.directory_of(pit.queue.store, claim))
-    runs = f"{pit.root}/.taskpit/runs"
-    os.makedirs(runs)
+    groups = f"{pit.root}/.taskpit/groups"
+    os.makedirs(groups)
     with subprocess.Popen(["sleep", "600"], start_new_session=True) as victim:
         try:
             line = f"{run} {number.format(victim=victim.pid)} {born(victim.pid)} {boot_id()}"
             if seal == "of another place":
-                seal = trust.seal(f"{runs}.other", line.encode())
-            with open(f"{runs}/{claim.worker}.group", "w", encoding="ascii") as file:
+                seal = trust.seal(f"{groups}.other", line.encode())
+            with open(f"{groups}/{claim.worker}", "w", encoding="ascii") as file:
                 file.write(f"{line} {seal}\n")
             assert run_directory.end_commands_of(pit.queue, claim)
             assert victim.poll() is None
@@ -173,3 +173,11 @@ def test_a_command_whose_pool_dies_before_it_is_known_never_begins(tmp_path):
     assert ran.returncode == -signal.SIGKILL
     until(lambda: not alive(int(ran.stdout)))
     assert os.listdir(tmp_path) == ["log"]
+
+
+def test_a_file_among_the_runs_stops_no_sweep(pit):
+    """A command in the queue's own folder may write there."""
+    os.makedirs(f"{pit.root}/.taskpit/runs")
+    with open(f"{pit.root}/.taskpit/runs/stray", "w", encoding="ascii"):
+        pass
+    assert sweep(pit.queue) == []

@@ -356,6 +356,7 @@ def test_pit_stands_where_nobody_else_writes(pit, monkeypatch):
     assert not found.startswith(os.path.realpath(pit.root))
     assert os.stat(os.path.dirname(found)).st_mode & 0o077 == 0
     assert not glob.glob(f"{pit.root}/.taskpit/runs/*")
+    assert not glob.glob(f"{pit.root}/.taskpit/groups/*")
 
 
 def test_without_a_place_of_ones_own_pit_stands_in_the_run(pit, monkeypatch, tmp_path):

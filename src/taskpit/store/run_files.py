@@ -179,6 +179,7 @@ def stale_runs(folder: Folder, before: float) -> Iterable[str]:
     runs = folder.at(workers.RUNS)
     for name in fs.names(runs):
         path = f"{runs}/{name}/log"
-        found = fs.status(path)
-        if found is not None and found.st_mtime < before and fs.names(f"{runs}/{name}") == ["log"]:
-            yield path
+        with suppress(fs.NotADirectory):  # what a run put beside its directory is nobody's run
+            found = fs.status(path)
+            if found is not None and found.st_mtime < before and fs.names(f"{runs}/{name}") == ["log"]:
+                yield path

@@ -9,7 +9,7 @@
     result.md   what the command wants to be published, if it writes it
     artifacts/  files that the command wants to be kept with its task
     done        the command has said `pit done`: the pool checks and ends the claim
-.taskpit/runs/<worker>.group   which process ends the command that this worker runs now, and in which run
+.taskpit/groups/<worker>   which process ends the command that this worker runs now, and in which run
 
 Agents write here: names have nothing in them that one of them takes for another system's (`~1` is a short name on
 Windows, and refused), and what is read back is a plain file of ordinary size, or nothing.
@@ -244,11 +244,11 @@ class GroupNote:
         if not self._path:
             return  # nobody could find it
         if self._fd < 0:
-            runs = os.path.dirname(self._path)
-            fs.make_dir(runs)
+            groups = os.path.dirname(self._path)
+            fs.make_dir(groups)
             fs.remove(self._path)  # what was left by another, perhaps another user
             self._fd, _ = fs.open_regular(self._path, fs.WRITE)
-            self._seal = trust.sealer(runs)
+            self._seal = trust.sealer(groups)
         line = f"{os.path.basename(directory)} {group} {birth_of(group)} {boot_id()}".encode()
         os.pwrite(self._fd, b"%s %s\n" % (line, self._seal(line).encode()), 0)
 
@@ -289,7 +289,7 @@ def end_commands_of(queue: Queue, claim: Claim) -> bool:
 def _note_of(store: Store, worker: str) -> str:
     """Where the note of this worker is; empty where there is no place for one."""
     runs = _runs(store)
-    return f"{runs}/{worker}.group" if runs and "/" not in worker else ""
+    return f"{os.path.dirname(runs)}/groups/{worker}" if runs and "/" not in worker else ""
 
 
 def _noted(store: Store, claim: Claim) -> int:
