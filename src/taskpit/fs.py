@@ -387,6 +387,15 @@ def status(path: str) -> Stat | None:
         return None
 
 
+def file_size(path: str) -> int:
+    """How many bytes a plain file has; 0 for all that is none."""
+    try:
+        found = status(path)
+    except OSError:
+        return 0
+    return found.st_size if found is not None and stat_module.S_ISREG(found.st_mode) else 0
+
+
 def has_any(folder: str, names: Iterable[str]) -> bool:
     """Whether anything stands in this directory under one of these names."""
     try:

@@ -6,7 +6,6 @@ Reads only inside the queue's folder. Knows no surface: the terminal and the bro
 from __future__ import annotations
 
 import os
-import stat
 
 from taskpit import fs
 from taskpit.crew.state import CrewFiles
@@ -33,7 +32,7 @@ def log_of_task(store: Store, card: Card, *, printed_first: bool = False) -> str
         claim = Claim(task=card.task, worker=card.worker, fence=card.worker, attempt=card.task.attempts + 1)
         place = RunDirectory(directory_of(store, claim))
         both = (place.events, place.log) if printed_first else (place.log, place.events)
-        return next((path for path in both if _size(path)), "")
+        return next((path for path in both if fs.file_size(path)), "")
     kept = card.result.log if card.result else next((one.log for one in reversed(card.tries) if one.log), "")
     return _inside(root, kept) if kept else ""
 
@@ -50,16 +49,7 @@ def _inside(root: str, path: str) -> str:
     """Where this leads, if that is a plain file in the queue's folder: a task could name any other."""
     fs.wall(root, keep=True)
     real = os.path.normpath(os.path.join(root, path))
-    return real if real.startswith(f"{root}/") and _size(real) else ""
-
-
-def _size(path: str) -> int:
-    """How many bytes a plain file has; 0 for all that is none."""
-    try:
-        found = fs.status(path)
-    except OSError:
-        return 0
-    return found.st_size if found is not None and stat.S_ISREG(found.st_mode) else 0
+    return real if real.startswith(f"{root}/") and fs.file_size(real) else ""
 
 
 class Tail:
@@ -67,7 +57,7 @@ class Tail:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self._at = max(_size(path) - END, 0)
+        self._at = max(fs.file_size(path) - END, 0)
         self._cut = self._at > 0
         #: What was told last ends in the middle of a line.
         self._within = False
@@ -88,7 +78,7 @@ class Tail:
         return message + plain(begun.decode("utf-8", "replace"))
 
     def _added(self) -> bytes:
-        size = _size(self.path)
+        size = fs.file_size(self.path)
         if size < self._at:  # it was begun again
             self._at, self._within = 0, False
         if size == self._at:

@@ -7,7 +7,6 @@ running tasks reads both alike. Files that are kept with a task have their diges
 from __future__ import annotations
 
 import hashlib
-import stat
 from contextlib import suppress
 
 from taskpit import fs, schema, workers
@@ -93,7 +92,7 @@ def add_log(folder: Folder, card: Card, start: int, data: bytes) -> int:
 def end_log(folder: Folder, card: Card) -> str:
     """It moves to where the layout keeps logs, under the first second from now on that is free."""
     run, worker, second = _run(folder, card), workers.base(card.worker), folder.clock.now()
-    if not _size(f"{run}/log"):
+    if not fs.file_size(f"{run}/log"):
         return ""
     folder.make_place(folder.at(folder.layout.log_path(worker, second)))
     while True:
@@ -115,17 +114,8 @@ def read_log(folder: Folder, card: Card, start: int, size: int) -> tuple[bytes, 
     else:
         place, _, name = last_log(card).rpartition("/")
         both = [folder.at(f"{place}/{name}")] if place == folder.layout.logs and name.endswith(".log") else []
-    path = next((path for path in both if _size(path)), "")
-    return (fs.piece(path, start, min(size, LARGEST_PIECE)), _size(path)) if path else (b"", 0)
-
-
-def _size(path: str) -> int:
-    """How many bytes a plain file has; 0 for all that is none."""
-    try:
-        found = fs.status(path)
-    except OSError:
-        return 0
-    return found.st_size if found is not None and stat.S_ISREG(found.st_mode) else 0
+    path = next((path for path in both if fs.file_size(path)), "")
+    return (fs.piece(path, start, min(size, LARGEST_PIECE)), fs.file_size(path)) if path else (b"", 0)
 
 
 def _kept(folder: Folder, task_id: str) -> dict[str, str]:
@@ -151,7 +141,7 @@ def artifacts(folder: Folder, task_id: str) -> list[Artifact]:
     """By their names in the task's own directory."""
     place = folder.at(schema.path_of(ARTIFACTS, task_id))
     found = sorted(_kept(folder, task_id).items())
-    return [Artifact(name=name, size=_size(f"{place}/{digest}.{name}"), sha256=digest) for name, digest in found]
+    return [Artifact(name=name, size=fs.file_size(f"{place}/{digest}.{name}"), sha256=digest) for name, digest in found]
 
 
 def read_artifact(folder: Folder, task_id: str, name: str) -> bytes:
