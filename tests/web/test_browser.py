@@ -46,7 +46,8 @@ def opened(page):
     """The page is there: the door has let it in, or says why not."""
     page.wait_for_function(
         """() => document.readyState === 'complete'
-           && (document.body.dataset.csrf || document.querySelector('#told:not([hidden])'))"""
+           && (document.body.dataset.csrf || document.querySelector('#told:not([hidden])'))""",
+        polling=50,  # the default asks at every frame, and has every frame painted
     )
 
 
@@ -112,7 +113,7 @@ def until_shown(page, wanted):
     js = """(wanted) => Object.entries(wanted).every(([column, ids]) => ids.join() ===
         [...document.querySelectorAll(`ol[data-column='${column}'] .card`)].map((one) => one.dataset.id).join())"""
     try:
-        page.wait_for_function(js, arg=wanted)
+        page.wait_for_function(js, arg=wanted, polling=50)
     except api.TimeoutError:
         assert shown(page) == wanted
 
