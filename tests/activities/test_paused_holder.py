@@ -50,7 +50,7 @@ VERBS = {
 
 def stops(where, verb):
     """For calls of the holder's verb: the queue as another has it, and the holder standing before that call."""
-    for number in part(range(1, MOST), 5):
+    for number in part(range(1, MOST), 3):
         clock, root = FakeClock(), f"{where}/{number}"
         queue = make(root, clock)
         by_hand(queue, DOCUMENT)
@@ -155,7 +155,7 @@ def test_what_another_has_finished_stands(tmp_path):
 def test_a_stalled_taker_is_not_two_holders(tmp_path):
     """Whoever is stopped while it claims finds it taken, or has it alone."""
     ends = {True: 0, False: 0}
-    for number in part(range(1, MOST), 5):
+    for number in part(range(1, MOST), 3):
         clock, root = FakeClock(), f"{tmp_path}/{number}"
         queue = make(root, clock)
         by_hand(queue, DOCUMENT)
