@@ -27,6 +27,7 @@ import time
 from collections import defaultdict
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from itertools import pairwise
 from types import FunctionType
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -314,6 +315,13 @@ def _run(
         yield item, time.process_time() - began
 
 
+def _unnoticed(path: str) -> set[str]:
+    """The changes that a run has printed, and below them that no test noticed them."""
+    with open(path, encoding="utf-8") as file:
+        lines = file.read().splitlines()
+    return {one for one, said in pairwise(lines) if said.startswith("    not noticed")}
+
+
 def main() -> int:
     """Try so many, and tell of each."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -321,16 +329,20 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=50)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--limit", type=float, default=120.0, help="seconds for one")
+    parser.add_argument(
+        "--again", metavar="FILE", help="of those, only what was not noticed by what a run printed here"
+    )
     ours = sys.argv[1:]
     words = ours[ours.index("--") + 1 :] if "--" in ours else []
     options = parser.parse_args(ours[: ours.index("--")] if "--" in ours else ours)
     os.chdir(ROOT)
     count = sum(1 for _ in everywhere(options.paths))
     numbers = set(random.Random(options.seed).sample(range(count), min(options.count, count)))  # noqa: S311
+    unnoticed = _unnoticed(options.again) if options.again else None
     chosen = [
         one._replace(tree=copy.deepcopy(one.tree))
         for number, one in enumerate(everywhere(options.paths))
-        if number in numbers
+        if number in numbers and (unnoticed is None or str(one) in unnoticed)
     ]
     with tempfile.TemporaryDirectory(prefix="taskpit-mutants-") as base:
         trial = Trial(chosen, options.limit)
