@@ -120,6 +120,34 @@ def test_an_answer_lost_with_its_gateway_is_found_by_the_next(remote, cutter, se
     fresh.close()
 
 
+@pytest.mark.parametrize("waits", [False, True])
+def test_what_was_claimed_for_a_caller_that_lost_patience_is_found_by_its_next_claim(served, cutter, waits):
+    """Its gateway was killed before it answered, and another came when the call was given up: the claim was nobody's
+    until a gateway's grace was over. Also where the call stood in line."""
+    served.queue.store.put(tasks(1, 2)[: 1 - waits])
+    remote, want = cutter.store(served.owner, patience=0.2), Want(worker="ann", lease=LEASE)
+    if waits:
+        assert remote.claim(want) == []
+        remote.wait(0.0)
+        in_line(served, 1)
+    cutter.swallow, cutter.port = 1, 1  # the answer is lost, and whoever asks again finds nobody
+    if waits:
+        add(served, 1)
+    else:
+        with pytest.raises(Unknown):
+            remote.claim(want)
+    until(lambda: served.queue.store.counts()[State.CLAIMED] == 1)
+    (card,) = served.queue.store.page(State.CLAIMED).cards
+    until(lambda: remote._unanswered)
+    fresh = restarted(served, cutter)
+    (claim,) = until(lambda: remote.claim(want))
+    assert (claim.task.id, claim.fence) == ("0001", card.worker)
+    assert remote.finish([done(claim)]) == [Said.OK]
+    assert fresh.queue.store.counts()[State.CLAIMED] == 0
+    fresh.close()
+    remote.close()
+
+
 def test_what_only_the_dead_gateway_could_tell_is_unknown(remote, cutter, served):
     remote.put(tasks(1))
     told: list[TaskpitError] = []

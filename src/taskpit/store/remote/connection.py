@@ -126,11 +126,14 @@ class Connections:
         fields: dict[str, Any],
         *,
         call: str = "",
+        again: bool = False,
         repeat: bool = True,
         timeout: float = 0.0,
         on: HeldConnection | None = None,
     ) -> tuple[Any, bool]:
         """The answer, and whether it is that of a repetition. `repeat`: doing it twice is as good as once.
+
+        `again`: a call of this name was made before, and never answered.
 
         `timeout`: what comes later than that on one connection is not waited for there.
 
@@ -138,12 +141,14 @@ class Connections:
         """
         data = wire.dump({**fields, "call": call} if call else fields)
         request = Request(f"/v1/{verb}", data, timeout or SILENT, bool(call))
-        return self._patiently(request, repeat=repeat, on=on)
+        return self._patiently(request, repeat=repeat, on=on, again="unknown" if again else None)
 
-    def _patiently(self, request: Request, *, repeat: bool, on: HeldConnection | None = None) -> tuple[Any, bool]:
+    def _patiently(
+        self, request: Request, *, repeat: bool, on: HeldConnection | None = None, again: str | None = None
+    ) -> tuple[Any, bool]:
+        """`again` is the gateway that was asked before, if one may have been."""
         began, pause = time.monotonic(), FIRST
         until, slow = began + self.address.patience, began + max(ANSWER, self.address.patience)
-        again: str | None = None  # the gateway that was asked before, if one may have been
         while True:
             before, sent = self._gateway, False
             try:
@@ -152,9 +157,11 @@ class Connections:
                     on.hold(connection)
                 sent = request.changes
                 return self._exchange(connection, request, again), again is not None
-            except Unavailable:
+            except Unavailable as error:
                 if time.monotonic() >= until:
-                    raise
+                    if again is None:
+                        raise
+                    raise self._unknown(error.message, repeat=repeat) from error
             except (OSError, http.client.HTTPException) as error:
                 if on is not None and on.dropped:
                     raise Unavailable("the wait was given up") from None
@@ -217,11 +224,14 @@ class Connections:
                 hint="Put the file of the authority that signed it into TASKPIT_CA.",
             ) from None
         if again and late:
-            hint = "Repeating it is safe." if repeat else "It may have happened: `pit log` shows, before you repeat it."
-            raise Unknown(f"the connection to {where} broke before the answer came ({_told(error)})", hint=hint)
+            raise self._unknown(_told(error), repeat=repeat)
         if late or not (self._met or again):
             hint = "Nothing happened. Is `pit serve` running there?"
             raise Unavailable(f"{where} cannot be reached ({_told(error)})", hint=hint) from None
+
+    def _unknown(self, told: str, *, repeat: bool) -> Unknown:
+        hint = "Repeating it is safe." if repeat else "It may have happened: `pit log` shows, before you repeat it."
+        return Unknown(f"the connection to {self.address.whole} broke before the answer came ({told})", hint=hint)
 
 
 class HeldConnection:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import time
 
-from taskpit.errors import TaskpitError
+from taskpit.errors import TaskpitError, Unknown
 from taskpit.store.remote.connection import ANSWER, SILENT, Connections, HeldConnection, new_call
 from taskpit.store.remote.wire import CLAIMS, LONGEST_POLL, WANT
 
@@ -30,12 +30,18 @@ class Polling:
     """One place in line, for the wish that was last asked for in vain."""
 
     def __init__(
-        self, line: Connections, about: Callable[[], dict[str, object]], give_back: Callable[[Claim], None]
+        self,
+        line: Connections,
+        about: Callable[[], dict[str, object]],
+        give_back: Callable[[Claim], None],
+        unanswered: Callable[[Want, str], None],
     ) -> None:
         self._line = line
         #: What goes with every call: who we are.
         self._about = about
         self._give_back = give_back
+        #: Hears of a wish, and the name of its call, that nobody answered.
+        self._unanswered = unanswered
         self._turn = threading.Condition()
         self._want: Want | None = None
         self._dealt: list[Claim] = []
@@ -101,10 +107,12 @@ class Polling:
         try:
             answer, _ = self._line.ask("turn", asked, call=call, timeout=LONGEST_POLL + SILENT, on=held)
             claims = CLAIMS.read(answer.get("claim") if isinstance(answer, dict) else None)
-        except TaskpitError:
+        except TaskpitError as error:
             if held.dropped:
                 self._drop(call)
                 return True
+            if isinstance(error, Unknown):
+                self._unanswered(want, call)
             with self._turn:  # whoever asks next is told what is wrong
                 self._turn.wait_for(lambda: self._closed, REST)
                 self._want = None

@@ -7,7 +7,7 @@ import time
 
 from taskpit import fs, layouts, schema, trust, workers
 from taskpit.clock import Clock
-from taskpit.errors import Invalid, Lost, Storage, TaskpitError, TooLarge
+from taskpit.errors import Invalid, Lost, Storage, TaskpitError, TooLarge, Unknown
 from taskpit.store.remote import wire
 from taskpit.store.remote.connection import Connections, new_call
 from taskpit.store.remote.polling import Polling
@@ -66,8 +66,10 @@ class RemoteStore:
         self._members: set[str] = set()
         #: What was claimed here and has not ended: by it a gateway knows what a worker that leaves had.
         self._held: dict[tuple[str, str], None] = {}
+        #: Calls for these wishes that nobody answered: what they claimed would be nobody's until its lease ends.
+        self._unanswered: dict[Want, str] = {}
         self._turn = threading.Lock()
-        self._polling = Polling(self._line, self._about, self._return)
+        self._polling = Polling(self._line, self._about, self._return, self._was_unanswered)
 
     def _checked(self, answer: object) -> wire.Hello:
         try:
@@ -149,9 +151,16 @@ class RemoteStore:
         dealt = self._polling.take(want)
         if dealt is not None:
             return self._hold(dealt)
-        call = new_call()
+        with self._turn:
+            before = self._unanswered.pop(want, "")
+        call = before or new_call()
         written = wire.WANT.write(want.replace(call=want.call or call))
-        answer = self._line.ask("claim", {**self._about(), "want": written}, call=call)[0]
+        asked = {**self._about(), "want": written}
+        try:
+            answer = self._line.ask("claim", asked, call=call, again=bool(before))[0]
+        except Unknown:
+            self._was_unanswered(want, call)
+            raise
         try:
             claims: list[Claim] = wire.CLAIMS.read(answer)
         except Invalid as error:
@@ -159,6 +168,11 @@ class RemoteStore:
         if not claims and not want.ids:
             self._polling.missed(want)
         return self._hold(claims)
+
+    def _was_unanswered(self, want: Want, call: str) -> None:
+        """Something may have been claimed by this call: the next for the same wish has its name, and finds that."""
+        with self._turn:
+            self._unanswered[want] = call
 
     def _hold(self, claims: list[Claim]) -> list[Claim]:
         with self._turn:
