@@ -160,8 +160,7 @@ class Meter:
     def now(self) -> dict[str, float]:
         told = {"gateway": cost(self.pid)[0], "agents": time.process_time(), "database": 0.0, "calls": 0.0}
         if self.server is not None:
-            chief = self.server.process.pid
-            told["database"] = sum(cost(pid)[0] for pid in (chief, *self.server._children()))  # noqa: SLF001
+            told["database"] = self.server.cpu()
             sql = "SELECT sum(xact_commit) FROM pg_stat_database"
             told["calls"] = float(self.server.sql(sql)[0][0])
         return told

@@ -66,30 +66,14 @@ class Meter:
 
     def begin(self) -> None:
         """Count from now on."""
-        self.cpu, self.wal = self._cpu(), self._wal()
-
-    def _cpu(self) -> float:
-        tick, total, chief = os.sysconf("SC_CLK_TCK"), 0, self.server.process.pid
-        for name in os.listdir("/proc"):
-            if not name.isdecimal():
-                continue
-            try:
-                with open(f"/proc/{name}/stat", encoding="ascii", errors="replace") as file:
-                    words = file.read().rpartition(")")[2].split()
-            except OSError:
-                continue
-            if int(name) == chief:
-                total += sum(map(int, words[11:15]))
-            elif int(words[1]) == chief:
-                total += int(words[11]) + int(words[12])
-        return total / tick
+        self.cpu, self.wal = self.server.cpu(), self._wal()
 
     def _wal(self) -> int:
         return int(self.server.sql("SELECT pg_current_wal_lsn() - '0/0'")[0][0])
 
     def spent(self, count: int) -> dict[str, float]:
         """Milliseconds of CPU and bytes of WAL for each of so many."""
-        cpu, wal = self._cpu() - self.cpu, self._wal() - self.wal
+        cpu, wal = self.server.cpu() - self.cpu, self._wal() - self.wal
         return {"cpu_ms": round(1000 * cpu / count, 3), "wal_bytes": round(wal / count)}
 
 

@@ -122,6 +122,16 @@ def test_how_many_rows_each_verb_looks_at(server, store, session):
     assert looked["one"] > 0
 
 
+def test_what_sessions_used_is_counted_when_they_have_ended(server):
+    """A calm run's database was busy for less than no time: processes that ended took their seconds along."""
+    before = server.cpu()
+    with psycopg.connect(server.address()) as line:
+        line.execute("SELECT count(*) FROM generate_series(1, 3000000)")
+    until(lambda: server.cpu() - before >= 0.1)
+    seen = [server.cpu() for _ in range(5)]
+    assert seen == sorted(seen)
+
+
 def test_the_naive_claim_by_tags_looks_at_everything(server, store, session):
     server.mutate(
         store,

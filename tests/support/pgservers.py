@@ -195,14 +195,26 @@ class Server:
                     os.waitpid(pid, os.WNOHANG)
             time.sleep(0.01)  # while one of them lives, its memory keeps a new server from starting
 
-    def _children(self) -> list[int]:
-        """Its processes; each is the leader of a group of its own."""
-        found = []
+    def _stats(self) -> dict[int, list[str]]:
+        """What the kernel tells of its processes, the first of them included."""
+        found = {}
         for name in filter(str.isdecimal, os.listdir("/proc")):
             with contextlib.suppress(OSError), open(f"/proc/{name}/stat", encoding="ascii", errors="replace") as file:
-                if int(file.read().rpartition(")")[2].split()[1]) == self.process.pid:
-                    found.append(int(name))
+                words = file.read().rpartition(")")[2].split()
+                if self.process.pid in (int(words[1]), int(name)):
+                    found[int(name)] = words
         return found
+
+    def _children(self) -> list[int]:
+        """Its processes; each is the leader of a group of its own."""
+        return [pid for pid in self._stats() if pid != self.process.pid]
+
+    def cpu(self) -> float:
+        """Seconds of the processor that all its processes have used, those that have ended included."""
+        stats = self._stats()
+        own, ended = stats[self.process.pid][11:13], stats[self.process.pid][13:15]
+        lives = [words[11:13] for pid, words in stats.items() if pid != self.process.pid]
+        return sum(int(ticks) for words in (own, ended, *lives) for ticks in words) / os.sysconf("SC_CLK_TCK")
 
     def stop(self, how: int = signal.SIGINT) -> None:
         if self.process is not None and self.process.poll() is None:
