@@ -102,9 +102,9 @@ def _work(args: Args, context: Context) -> Reply:
     """Run a pool of workers: each takes a task, runs CMD on it, has the task's check run, and goes on.
 
     In CMD, {prompt_file} is the task as one would tell it, with what failed before; {task_file} its text;
-    {result_file} where CMD may write its result; {run_dir} a directory of its own; {id} its id. CMD also has
-    TASKPIT_TASK, TASKPIT_FILE, TASKPIT_ATTEMPT, TASKPIT_RUN_DIR, TASKPIT_DIR, and TASKPIT_AS, by which
-    `pit done`, `pit fail` and `pit split` in CMD act for this claim.
+    {result_file} where CMD may write its result; {run_dir} a directory of its own, whose artifacts/ are kept with
+    the task; {id} its id. CMD also has TASKPIT_TASK, TASKPIT_FILE, TASKPIT_ATTEMPT, TASKPIT_RUN_DIR, TASKPIT_DIR,
+    and TASKPIT_AS, by which `pit done`, `pit fail` and `pit split` in CMD act for this claim.
 
     Exit 0 and a green check: done. Exit 75: tried again later, no attempt spent. Other exits: failed.
     With --agent the command is that of a preset (claude, codex, gemini, opencode, copilot, qwen, goose, aider, or
