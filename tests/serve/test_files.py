@@ -14,6 +14,7 @@ import pytest
 from gateways import Cutter
 from waits import PATIENCE, until
 
+from taskpit.crew.log_tail import Tail, log_of_task
 from taskpit.errors import Denied, Invalid, Lost, NotFound, TooLarge
 from taskpit.store import run_files
 from taskpit.store.memory import MemoryStore
@@ -69,9 +70,14 @@ def test_a_run_elsewhere_is_read_while_it_runs_and_leaves_files(served, tmp_path
     look, store = served.token("eve", "look"), served.store(served.token("liz", "look"))
     until(lambda: store.read_log("0001", 0, 100) == (b"first\n", 6))
     assert pit(served, "show", "1", "--log", token=look) == b"first\n"
+    tail = Tail(log_of_task(store, store.read(["0001"])[0]))  # as boards read it
+    assert tail.more() == "first\n"
+    assert tail.more() == ""
+    assert tail.path == log_of_task(store, store.read(["0001"])[0])
     go_on.touch()
     assert pool.wait(PATIENCE) == 0
 
+    assert Tail(log_of_task(store, store.read(["0001"])[0])).more().startswith("first\nlast\n")
     said = pit(served, "show", "1", "--log", token=look).decode()
     assert said.startswith("first\nlast\n")
     for name in ("link", "pipe", "folder", "large", "..x"):

@@ -1,6 +1,7 @@
 """Logs as they grow: which file it is, and what was added to it, as people read it.
 
-Reads only inside the queue's folder. Knows no surface: the terminal and the browser show these words.
+Reads only inside the queue's folder, and what a queue elsewhere keeps of it. Knows no surface: the terminal and the
+browser show these words.
 """
 
 from __future__ import annotations
@@ -9,10 +10,13 @@ import os
 
 from taskpit import fs
 from taskpit.crew.state import CrewFiles
-from taskpit.errors import NotFound
+from taskpit.errors import NotFound, TaskpitError
+from taskpit.records import Value
 from taskpit.store.port import Store
+from taskpit.store.run_files import last_log
 from taskpit.task import Card, Claim, State
 from taskpit.text import plain
+from taskpit.worker.log_stream import is_elsewhere
 from taskpit.worker.run_directory import RunDirectory, directory_of
 from taskpit.worker.transcript import readable
 
@@ -20,7 +24,23 @@ from taskpit.worker.transcript import readable
 END, PIECE = 64 * 1024, 256 * 1024
 
 
-def log_of_task(store: Store, card: Card, *, printed_first: bool = False) -> str:
+class StoredLog(Value):
+    """What the run of a task on another machine prints, or printed, as the queue has it."""
+
+    store: Store
+    task_id: str
+    #: Whose run it is: another one's is another log.
+    fence: str
+
+    def read(self, start: int, size: int) -> tuple[bytes, int]:
+        """So many bytes of it, and how many there are; nothing while the queue does not answer."""
+        try:
+            return self.store.read_log(self.task_id, start, size)
+        except TaskpitError:
+            return b"", start
+
+
+def log_of_task(store: Store, card: Card, *, printed_first: bool = False) -> str | StoredLog:
     """The log of the worker that has it now, else that of its end; empty if there is none.
 
     Of an agent that is what it says, or with `printed_first` all that it prints, where there are both.
@@ -32,9 +52,12 @@ def log_of_task(store: Store, card: Card, *, printed_first: bool = False) -> str
         claim = Claim(task=card.task, worker=card.worker, fence=card.worker, attempt=card.task.attempts + 1)
         place = RunDirectory(directory_of(store, claim))
         both = (place.events, place.log) if printed_first else (place.log, place.events)
-        return next((path for path in both if fs.file_size(path)), "")
-    kept = card.result.log if card.result else next((one.log for one in reversed(card.tries) if one.log), "")
-    return _inside(root, kept) if kept else ""
+        here = next((path for path in both if _size(path)), "")
+    else:
+        kept = last_log(card)
+        here = _inside(root, kept) if kept else ""
+    elsewhere = is_elsewhere(store) and (card.state is State.CLAIMED or last_log(card))
+    return here or (StoredLog(store=store, task_id=card.task.id, fence=card.worker) if elsewhere else "")
 
 
 def log_of_agent(store: Store, name: str) -> str:
@@ -55,9 +78,9 @@ def _inside(root: str, path: str) -> str:
 class Tail:
     """One log, read from near its end on."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str | StoredLog) -> None:
         self.path = path
-        self._at = max(fs.file_size(path) - END, 0)
+        self._at = max((path.read(0, 0)[1] if isinstance(path, StoredLog) else _size(path)) - END, 0)
         self._cut = self._at > 0
         #: What was told last ends in the middle of a line.
         self._within = False
@@ -78,19 +101,24 @@ class Tail:
         return message + plain(begun.decode("utf-8", "replace"))
 
     def _added(self) -> bytes:
-        size = fs.file_size(self.path)
+        data, size = self._read()
         if size < self._at:  # it was begun again
             self._at, self._within = 0, False
-        if size == self._at:
-            return b""
-        try:
-            data = fs.piece(self.path, self._at, PIECE)
-        except OSError:
-            return b""
+            data, _ = self._read()
         if self._cut:  # begin with a whole line
             skipped = data.find(b"\n") + 1
             self._at, data, self._cut = self._at + skipped, data[skipped:], False
         return data
+
+    def _read(self) -> tuple[bytes, int]:
+        """What stands behind the last place, and how long the log is."""
+        if isinstance(self.path, StoredLog):
+            return self.path.read(self._at, PIECE)
+        size = _size(self.path)
+        try:
+            return fs.piece(self.path, self._at, PIECE) if size > self._at else b"", size
+        except OSError:
+            return b"", self._at
 
 
 def _whole(data: bytes) -> bytes:

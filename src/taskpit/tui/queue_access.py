@@ -7,6 +7,7 @@ from threading import Lock
 
 from taskpit.actions import undo
 from taskpit.board import COLUMNS, Board, BoardChange, Slip
+from taskpit.crew.log_tail import StoredLog
 from taskpit.crew.status import MemberRow
 from taskpit.errors import Invalid
 from taskpit.landing.diff import FilePatch, read_hunks
@@ -97,7 +98,7 @@ class QueueAccess:
         with self._lock:
             return self._crew() if self._crew is not None else []
 
-    def log_of(self, card: Card) -> str:
+    def log_of(self, card: Card) -> str | StoredLog:
         """Where what its worker prints goes, or went; empty if nobody knows."""
         from taskpit.crew.log_tail import log_of_task
 

@@ -26,7 +26,7 @@ from taskpit import errors
 from taskpit.actions import ACTIONS, a_priority, edit, undo
 from taskpit.asgi_guard import Guard, GuardRules
 from taskpit.board import Slip
-from taskpit.crew.log_tail import Tail, log_of_agent, log_of_task
+from taskpit.crew.log_tail import StoredLog, Tail, log_of_agent, log_of_task
 from taskpit.errors import Conflict, Invalid, NotFound, TaskpitError
 from taskpit.task import Task
 from taskpit.task_templates import put_filled
@@ -443,7 +443,7 @@ class Streams:
         await desk.do(lambda: log_of_agent(desk.queue.store, name))
         return Stream(self._log(lambda: log_of_agent(desk.queue.store, name)))
 
-    async def _log(self, find: Callable[[], str], task_id: str = "") -> AsyncGenerator[bytes]:
+    async def _log(self, find: Callable[[], str | StoredLog], task_id: str = "") -> AsyncGenerator[bytes]:
         """A log as it grows, another one if there is another by now; and when this task changes."""
         hub, reader, quiet = self.desk.hub, _Reader(find), 0
         at = hub.sent
@@ -464,7 +464,7 @@ class Streams:
 class _Reader:
     """The log that is the right one at the moment."""
 
-    def __init__(self, find: Callable[[], str]) -> None:
+    def __init__(self, find: Callable[[], str | StoredLog]) -> None:
         self._find = find
         self._tail: Tail | None = None
 
