@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+from hashlib import sha256
 
 import psycopg
 import pytest
@@ -260,6 +261,8 @@ def test_old_results_leave_how_they_ended(server):
 
     def end(name, verdict):
         (claim,) = store.claim(Want(worker="w", lease=60.0, ids=(name,)))
+        store.keep_artifact(claim, "a.txt", name.encode(), sha256(name.encode()).hexdigest())
+        store.add_log(claim, 0, b"never ended")
         result = Result(id=name, verdict=verdict, worker=claim.fence, output="long", reason="r", finished=clock.now())
         assert store.finish([End(claim=claim, result=result)]) == [Said.OK]
 
@@ -275,9 +278,13 @@ def test_old_results_leave_how_they_ended(server):
     done, failed, young = store.read(["done", "failed", "young"])
     assert (done.state, done.result.verdict, done.result.output) == (State.DONE, Verdict.DONE, "")
     assert (failed.result.output, young.result.output) == ("long", "long")
+    kept = [[one.name for one in store.artifacts(name)] for name in ("done", "failed", "young")]
+    assert kept == [[], ["a.txt"], ["a.txt"]]
     assert store.put([Task(id="done", title="done")]) == [Said.EXISTS]
     clock.advance(23 * day)
     assert sorted(mend.what for mend in store.compost()) == ["failed", "young"]
     assert store.read(["failed"])[0].result.verdict is Verdict.CANCELLED
     assert len(store.claim(Want(worker="w", lease=60.0, ids=("B",)))) == 1
+    assert store.artifacts("young") == []
+    assert server.sql(f"SELECT count(*) FROM {store.wire.schema}.printed") == [(0,)]  # of runs that never ended
     store.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from hashlib import sha256
 
 import pytest
 from pits import CONFIG, make, put, root_of, take, task
@@ -68,6 +69,35 @@ def test_nothing_is_pruned_unless_settings_say_so(tmp_path, clock):
     sweep(queue)
     assert queue.card("0001").result.output == "did it"
     assert queue.card("0002").result.reason == "no"
+    queue.close()
+
+
+def test_files_that_are_kept_with_a_task_go_when_its_result_does(tmp_path, clock):
+    """And what a run elsewhere had printed when its worker was lost goes when a log would."""
+    queue = make(str(tmp_path / "pit"), clock, CONFIG.replace(keep_results=7 * DAY, compost=DAY))
+    put(queue, task(1), task(2))
+    first, second = take(queue, "0001"), take(queue, "0002")
+    for claim in (first, second):
+        queue.store.keep_artifact(claim, "a.txt", b"x", sha256(b"x").hexdigest())
+        queue.store.add_log(claim, 0, b"printed")
+    queue.finish(first, Done(output="did it", log=queue.store.end_log(first)))
+    folder = f"{root_of(queue)}/.taskpit"
+    (run,) = os.listdir(f"{folder}/runs")
+    for path in (f"{folder}/runs/{run}/log", *(f"{root_of(queue)}/{one}" for one in ("waste", "scraps"))):
+        names = [path] if path.endswith("/log") else [f"{path}/{name}" for name in os.listdir(path)]
+        for name in names:
+            os.utime(name, (clock.now(),) * 2)
+    clock.advance(DAY - 60)
+    assert composted(queue) == []
+    clock.advance(120)
+    assert f".taskpit/runs/{run}/log" in composted(queue, dry_run=True)
+    assert f".taskpit/runs/{run}/log" in composted(queue)
+    assert os.listdir(f"{folder}/runs") == []
+    assert [one.name for one in queue.store.artifacts("0001")] == ["a.txt"]
+    clock.advance(7 * DAY)
+    assert "0001" in composted(queue)
+    assert queue.store.artifacts("0001") == []
+    assert os.listdir(f"{folder}/artifacts") == ["0002"]
     queue.close()
 
 
