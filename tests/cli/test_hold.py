@@ -223,6 +223,28 @@ def test_done_of_what_is_not_ours(pit):
     assert pit("done", "nosuch").code == 5
 
 
+def test_files_that_are_kept_with_a_task(pit, tmp_path):
+    pit("add", "x", "--id", "0001")
+    pit("add", "y", "--id", "0002")
+    pit("claim", "1", "--as", "me")
+    (tmp_path / "a.bin").write_bytes(b"\xff\0")
+    (tmp_path / "b.txt").write_bytes(b"b")
+    (tmp_path / "odd name").write_bytes(b"c")
+    assert pit("done", "1", "--as", "me", "--artifact", str(tmp_path / "odd name")).code == 6
+    assert pit("done", "1", "--as", "me", "--artifact", str(tmp_path / "nothing")).code != 0
+    assert pit("done", "1", "2", "--as", "me", "--artifact", str(tmp_path / "b.txt")).code == 2
+    assert pit("done", "1", "--as", "other", "--artifact", str(tmp_path / "b.txt")).code != 0
+    files = [word for name in ("a.bin", "b.txt") for word in ("--artifact", str(tmp_path / name))]
+    assert pit("done", "1", "--as", "me", *files).code == 0
+    shown = pit("show", "1", "--json").data
+    assert [(one["name"], one["size"]) for one in shown["artifacts"]] == [("a.bin", 2), ("b.txt", 1)]
+    assert "b.txt  1 bytes" in pit("show", "1").out
+    assert pit("show", "1", "--artifact", "b.txt", "--json").data == {"id": "0001", "bytes": 1, "text": "b"}
+    assert pit("show", "1", "--artifact", "c").code == 5
+    assert pit("show", "1", "2", "--log").code == 2
+    assert pit("show", "1", "--log", "--artifact", "b.txt").code == 2
+
+
 def test_done_too_late_keeps_the_work_aside(pit):
     pit("add", "x")
     pit("claim", "--as", "other")

@@ -6,7 +6,7 @@ import os
 
 from taskpit import errors
 from taskpit.cli.context import Args, Context, Reply, Usage, arg, takes
-from taskpit.cli.options import AS, ID, IDS, REASON, named, one_input, read_text, reason_words
+from taskpit.cli.options import AS, ID, IDS, REASON, named, one_input, read_input, read_text, reason_words
 from taskpit.clock import iso
 from taskpit.task import Failed, Release, Split, State, Task
 from taskpit.worker.manual import finish_by_hand, own_claim, refuse_lost
@@ -27,6 +27,7 @@ LONGEST = 32 * 1024 * 1024
     AS,
     arg("--result FILE", "what came out of it; - is standard input"),
     arg("--log FILE", "a working log to keep for a while; - is standard input"),
+    arg("--artifact FILE", "a file to keep with the task under its own name; repeated: several", action="append"),
     arg("--no-check", "don't run the task's check; not in a pool's run"),
     arg("--not-mine", "end a claim that a living pool runs, as a person"),
 )
@@ -37,11 +38,14 @@ def _done(args: Args, context: Context) -> Reply:
 
     pit done 0007 --result summary.md
     make report | pit done 0007 --result - --as worker-1
+    pit done 7 --artifact report.pdf
     """
     one_input(args, "result", "log")
     worker, ids = context.worker(args), named(context, args.ids)
     output = read_text(args.result, LONGEST) if args.result else ""
     log = _kept_log(args.log, context, worker) if args.log else ""
+    for path in args.artifact or ():
+        _keep(path, context, worker, ids)
     data = [
         finish_by_hand(
             *(context.queue, task_id, worker),
@@ -61,6 +65,19 @@ def _done(args: Args, context: Context) -> Reply:
 def _kept_log(path: str, context: Context, worker: str) -> str:
     text = read_text(path, LONGEST)
     return context.queue.store.keep_log(worker, text.encode("utf-8", "replace"))
+
+
+def _keep(path: str, context: Context, worker: str, ids: list[str]) -> None:
+    """The file is kept with the task, which is still this worker's."""
+    from hashlib import sha256
+
+    from taskpit.store.run_files import LARGEST_ARTIFACT
+
+    if len(ids) > 1:
+        raise Usage("--artifact is for one task", hint=f"For example: `pit done {ids[0]} --artifact {path}`.")
+    data = read_input(path, LARGEST_ARTIFACT)
+    claim = own_claim(context.queue, ids[0], worker, context.env)
+    context.queue.store.keep_artifact(claim, os.path.basename(path), data, sha256(data).hexdigest())
 
 
 def _told_done(facts: dict[str, object]) -> str:
