@@ -52,7 +52,7 @@ def log_of_task(store: Store, card: Card, *, printed_first: bool = False) -> str
         claim = Claim(task=card.task, worker=card.worker, fence=card.worker, attempt=card.task.attempts + 1)
         place = RunDirectory(directory_of(store, claim))
         both = (place.events, place.log) if printed_first else (place.log, place.events)
-        here = next((path for path in both if _size(path)), "")
+        here = next((path for path in both if fs.file_size(path)), "")
     else:
         kept = last_log(card)
         here = _inside(root, kept) if kept else ""
@@ -80,7 +80,7 @@ class Tail:
 
     def __init__(self, path: str | StoredLog) -> None:
         self.path = path
-        self._at = max((path.read(0, 0)[1] if isinstance(path, StoredLog) else _size(path)) - END, 0)
+        self._at = max((path.read(0, 0)[1] if isinstance(path, StoredLog) else fs.file_size(path)) - END, 0)
         self._cut = self._at > 0
         #: What was told last ends in the middle of a line.
         self._within = False
@@ -114,7 +114,7 @@ class Tail:
         """What stands behind the last place, and how long the log is."""
         if isinstance(self.path, StoredLog):
             return self.path.read(self._at, PIECE)
-        size = _size(self.path)
+        size = fs.file_size(self.path)
         try:
             return fs.piece(self.path, self._at, PIECE) if size > self._at else b"", size
         except OSError:
