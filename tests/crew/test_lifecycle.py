@@ -273,7 +273,7 @@ def test_who_is_no_longer_in_the_file_ends(zoo):
     zoo.pid("snake-1"), zoo.pid("snake-2")  # both are there before one goes
     zoo.crew(WORKERS.replace("{act}", "true").replace("count = 2", "count = 1"))
     zoo.pit("up")
-    until(lambda: not zoo.papers.living("snake-2"))
-    assert zoo.papers.living("snake-1")
+    until(lambda: not zoo.files.living("snake-2"))
+    assert zoo.files.living("snake-1")
     os.kill(zoo.pid("supervisor"), signal.SIGTERM)  # it takes the crew along
     until(zoo.gone)
