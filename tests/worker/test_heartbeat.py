@@ -30,7 +30,7 @@ def test_a_look_at_everything_takes_less_than_a_hundredth_of_the_time(beat, monk
     monkeypatch.setattr(keeper, "sweep", sweep)
     monkeypatch.setattr(heartbeat.time, "monotonic", lambda: now[0])
     for _ in range(100):
-        beat._sweep()
+        beat.sweep()
         now[0] += 15.0
     assert looks.count(True) > 1
     assert looks.count(True) * 2.0 < (now[0] - 1000.0) / 100

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from queue import SimpleQueue
 
     from taskpit.queue import Queue
+    from taskpit.store.port import Mend
     from taskpit.worker.runner import Run
 
 #: Renewals are this far apart at most, so that a cancelled task stops soon whatever the lease.
@@ -148,7 +149,8 @@ class Heartbeat:
                     self._news = True
                 now = time.monotonic()
                 if now >= self._sweep_at:
-                    self._sweep()
+                    for mend in self.sweep():
+                        self._inbox.put(mend)
                 due = self._survey_at if self._news else self._survey_at + SURVEY_ANYWAY
                 if self._tags is not None and now >= due:
                     self._survey(self._tags)
@@ -161,16 +163,15 @@ class Heartbeat:
         period = min(max(self._lease / 4, SWEEP_AT_LEAST), SWEEP_AT_MOST)
         return time.monotonic() + period * (0.75 + os.urandom(1)[0] / 510)
 
-    def _sweep(self) -> None:
+    def sweep(self) -> list[Mend]:
         """What was abandoned is given back each time; a look at everything takes no more than a part of the time."""
         began, self._sweep_at = time.monotonic(), self._next_sweep()
         whole = began >= self._look_at
-        for mend in keeper.sweep(self._queue, whole=whole, ended=end_commands_of):
-            self._inbox.put(mend)
-        if not whole:
-            return
-        self._look_at = time.monotonic() + LOOK_SHARE * (time.monotonic() - began)
-        prune(self._queue.store, max(self._queue.config.compost, 600.0))
+        mends = keeper.sweep(self._queue, whole=whole, ended=end_commands_of)
+        if whole:
+            prune(self._queue.store, max(self._queue.config.compost, 600.0))
+            self._look_at = time.monotonic() + LOOK_SHARE * (time.monotonic() - began)
+        return mends
 
     def _survey(self, tags: tuple[str, ...]) -> None:
         began, self._news = time.monotonic(), False

@@ -15,7 +15,6 @@ import threading
 import time
 from typing import NamedTuple
 
-from taskpit import keeper
 from taskpit.agents.allowed import without_secrets
 from taskpit.errors import Lost, Storage, TaskpitError
 from taskpit.policy import RACERS, REVIEW, SPARE
@@ -31,7 +30,7 @@ from taskpit.worker.heartbeat import Heartbeat
 from taskpit.worker.log_stream import LogStream, LogStreams, is_elsewhere
 from taskpit.worker.pool_options import PoolReport, Survey, survey
 from taskpit.worker.process import make_room
-from taskpit.worker.run_directory import GroupNote, end_commands_of, place_for, programs
+from taskpit.worker.run_directory import GroupNote, place_for, programs
 from taskpit.worker.runner import Run
 from taskpit.worker.slot import Over, work
 
@@ -143,9 +142,7 @@ class Pool:
             self._notes = {name: GroupNote(self.queue.store, name) for name in names}
             self._idle, self._judges = names[: self.options.slots], names[self.options.slots :]
             self._be_there()
-            for mend in keeper.sweep(
-                self.queue, ended=end_commands_of
-            ):  # by the store that has joined: it knows its names' orphans
+            for mend in self._heartbeat.sweep():  # by the store that has joined: it knows its names' orphans
                 self.show.mended(mend)
             self._heartbeat.start()
             if self._streams:
