@@ -140,23 +140,6 @@ def write(path: str, data: bytes, *, mode: int = 0o666) -> None:
         os.close(fd)
 
 
-def extend(path: str, start: int, data: bytes) -> int:
-    """The file goes on with these bytes, which belong at `start`: with those that it has not. How long it is now.
-
-    What belongs behind its end is left out: nothing stands between.
-    """
-    fd, found = open_regular(path, WRITE)
-    try:
-        size = found.st_size
-        fresh = data[size - start :] if start <= size else b""
-        while fresh:
-            done = os.pwrite(fd, fresh, size)
-            size, fresh = size + done, fresh[done:]
-        return size
-    finally:
-        os.close(fd)
-
-
 def piece(path: str, start: int, size: int) -> bytes:
     """Up to `size` bytes of a file from `start` on."""
     fd, _ = open_regular(path, READ)

@@ -6,7 +6,10 @@ running tasks reads both alike. Files that are kept with a task have their diges
 
 from __future__ import annotations
 
+import errno
 import hashlib
+import os
+import stat
 from contextlib import suppress
 
 from taskpit import fs, schema, workers
@@ -83,10 +86,15 @@ def add_log(folder: Folder, card: Card, start: int, data: bytes) -> int:
     check_piece(start, data)
     run = _run(folder, card)
     fs.make_dir(run)
-    if start == 0 and not data:
-        fs.write(f"{run}/log", b"")
-        return 0
-    return fs.extend(f"{run}/log", start, data)
+    with fs.Flock(f"{run}/log") as log:  # a piece that is sent again may come while the first is written
+        if not stat.S_ISREG(os.fstat(log.fd).st_mode):
+            raise fs.NotAFile(errno.EINVAL, "not a regular file", log.path)
+        size = os.lseek(log.fd, 0, os.SEEK_END)
+        if start == 0 and not data:
+            fs.overwrite(log.fd, b"", log.path)
+        elif start <= size < start + len(data):
+            fs.write_once(log.fd, data[size - start :], log.path)
+        return os.lseek(log.fd, 0, os.SEEK_END)
 
 
 def end_log(folder: Folder, card: Card) -> str:
