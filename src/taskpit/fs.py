@@ -21,7 +21,7 @@ from taskpit.nonces import fresh_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
     from typing import Any, Self
 
 #: What stands elsewhere and is had from here.
@@ -377,23 +377,6 @@ def file_size(path: str) -> int:
     except OSError:
         return 0
     return found.st_size if found is not None and stat_module.S_ISREG(found.st_mode) else 0
-
-
-def has_any(folder: str, names: Iterable[str]) -> bool:
-    """Whether anything stands in this directory under one of these names."""
-    try:
-        there = directory(folder)
-    except FileNotFoundError:
-        return False
-    for name in names:
-        if _hook is not None:
-            _hook("stat", f"{folder}/{name}")
-        try:
-            os.stat(name if there.fd is not None else f"{folder}/{name}", dir_fd=there.fd, follow_symlinks=False)
-        except FileNotFoundError:
-            continue
-        return True
-    return False
 
 
 def foreign(path: str) -> str:

@@ -62,7 +62,7 @@ CHANGELOG = ".taskpit/changelog.log"
 OURS = (IDS, SEALED, OUTCOMES, TRIES, LATE, WORKERS, QUARANTINE, STOPS, NOTES, BESIDE, GUARDS, FENCES, LOCKS, LOGS)
 
 #: How a task may have ended, each with its name in OUTCOMES.
-VERDICTS = DONE, FAILED, CANCELLED = tuple(Verdict)
+VERDICTS = tuple(Verdict)
 #: How a claim may have ended, as its sealed name says it.
 ENDS = frozenset(("ready", *VERDICTS))
 #: Attempts, holds and errors that we write into a task may make it this much larger than it may be put.
@@ -323,9 +323,10 @@ class Folder:
 
     def is_over(self, spot: Spot) -> bool:
         """Whether it has ended: as far as we know, or as the layout's own places say, whoever wrote there."""
-        known = path_of("", spot.id, "~")[1:]
-        if fs.has_any(f"{self.root}/{OUTCOMES}", (known + DONE, known + FAILED, known + CANCELLED)):
-            return True
+        known = path_of(f"{self.root}/{OUTCOMES}", spot.id, "~")
+        for verdict in VERDICTS:
+            if fs.status(known + verdict) is not None:
+                return True
         for path in self.layout.finished_paths(spot):  # noqa: SIM110 - each look is one call, nothing in between
             if fs.status(f"{self.root}/{path}") is not None:
                 return True
