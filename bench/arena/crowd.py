@@ -24,8 +24,10 @@ if TYPE_CHECKING:
 __all__ = ["crowd", "idle"]
 
 WORKERS, TASKS = 16, 10_000
-#: Slots of the idle pool, seconds it is watched, and seconds it has to settle first.
-SLOTS, WATCHED, SETTLING = 8, 30.0, 5.0
+#: Slots of the idle pool, seconds it is watched, and seconds in which it must do nothing before.
+SLOTS, WATCHED, SETTLING = 8, 30.0, 3.0
+#: So many times it is looked whether it still begins, on a busy machine.
+LONGEST_START = 20
 #: What is watched: a pool in an empty queue, and one beside tasks that do not fit.
 IDLE, UNFIT = "pit work -n 8", "pit work -n 8 beside 10,000 that do not fit"
 
@@ -106,8 +108,7 @@ def _watch(run: Run, name: str, folder: str, *words: str) -> None:
     quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     pool = subprocess.Popen(argv, env=env, start_new_session=True, **quiet)
     try:
-        time.sleep(SETTLING)
-        before = _ticks(pool.pid)
+        before = _settled(pool.pid)
         time.sleep(seconds)
         after = _ticks(pool.pid)
         if pool.poll() is not None:
@@ -122,6 +123,17 @@ def _watch(run: Run, name: str, folder: str, *words: str) -> None:
         except subprocess.TimeoutExpired:
             pool.kill()
             pool.wait()
+
+
+def _settled(pid: int) -> int:
+    """What it has used once it has begun and seen what is there: it has slept for a while by then."""
+    used = -1
+    for _ in range(LONGEST_START):
+        before, used = used, _ticks(pid)
+        if 0 < used == before:
+            break
+        time.sleep(SETTLING)
+    return used
 
 
 def _ticks(pid: int) -> int:

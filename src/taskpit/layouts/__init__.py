@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from taskpit.errors import Invalid
 from taskpit.layouts.layout import Layout, Spot, slugify
 
@@ -16,10 +18,9 @@ def get(name: str) -> Layout:
     """The layout of that name; loads only that one."""
     made: Layout
     if name in CLASSES:
-        from importlib import import_module
-
         module, kind = CLASSES[name]
-        made = getattr(import_module(f"taskpit.layouts.{module}"), kind)()
+        __import__(f"taskpit.layouts.{module}")  # importlib would bring warnings, and both their time
+        made = getattr(sys.modules[f"taskpit.layouts.{module}"], kind)()
         return made
     from taskpit import plugins
 
