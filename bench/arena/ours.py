@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from arena.entrants import PAYLOAD, RESULT, Entrant, Session
-from taskpit.cli.bench import BareCalls, sample_task, sync_folder
+from taskpit.cli.bench import BareCalls, sample_task
 from taskpit.policy import settle
 from taskpit.queue import Queue
 from taskpit.store.opening import init
@@ -159,6 +159,15 @@ class Original(Entrant):
     def _done(self, name: str) -> None:
         self._publish(name, "done", PAYLOAD)
         os.unlink(f"{self.root}/claimed/{name}")
+
+
+def sync_folder(path: str) -> None:
+    """The folder's entries are on the disk."""
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
 
 
 def worker_priority(number: int) -> int:
