@@ -19,6 +19,7 @@ from contextlib import contextmanager, suppress
 
 from taskpit import keeper
 from taskpit.errors import CheckFailed, CursorLost, Invalid, Lost, Nothing, Storage, Unknown, Untrusted
+from taskpit.policy import checked
 from taskpit.queue import Queue as Verbs
 from taskpit.rules import check_mode
 from taskpit.task import LISTS, Done, Failed, Outcome, Release, Said, Task
@@ -350,9 +351,7 @@ def _checked(queue: Verbs, job: Job, outcome: Outcome, check_in: str | None) -> 
         return outcome
     env = {**os.environ, "TASKPIT_TASK": job.task.id, "TASKPIT_AS": job.claim.fence}
     evidence = run_check(job.task.check, check_in, queue.config.check_limit, env)
-    if evidence.green or mode == "lenient":
-        return outcome.replace(evidence=evidence)
-    return Failed(error=evidence.complaint(), kind="check", output=outcome.output, evidence=evidence)
+    return checked(outcome, evidence, mode)
 
 
 def _end(queue: Verbs, keeping: _Keeping, job: Job, outcome: Outcome) -> CheckFailed | Lost | Unknown | None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from taskpit.config import Config
-    from taskpit.task import Claim, Outcome, Task
+    from taskpit.task import Claim, Evidence, Outcome, Task
 
 #: Kinds of failure that are the task's own; all others spend no attempt.
 SPENDS = frozenset(("task", "check", "conflict", "crash", "timeout"))
@@ -137,6 +137,15 @@ def _result(claim: Claim, outcome: Done | Failed, verdict: Verdict, reason: str,
         finished=now,
         **brought(outcome),
     )
+
+
+def checked(outcome: Done, evidence: Evidence, mode: str) -> Done | Failed:
+    """What is left of a done once its task's check has run: that, if it is green, or red in a lenient `mode`."""
+    if evidence.green:
+        return outcome.replace(evidence=evidence)
+    if mode == "lenient":
+        return outcome.replace(evidence=evidence, reason="the check is red; ignored (lenient)")
+    return Failed(error=evidence.complaint(), kind="check", output=outcome.output, evidence=evidence)
 
 
 def _failed(claim: Claim, outcome: Failed, tries: Sequence[Try], config: Config, now: float) -> End:

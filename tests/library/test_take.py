@@ -132,6 +132,16 @@ def test_a_red_check_is_a_failure_and_a_green_one_is_evidence(queue, tmp_path):
     assert queue.card(task_id).result.evidence.tail.strip() == "seen"
 
 
+def test_a_lenient_check_that_is_red_is_told_and_ignored(queue):
+    lenient = Task(id="", title="check me", check="false", extra={"test_mode": "lenient"})
+    ((task_id, _),) = queue.put([lenient])
+    with queue.take():
+        pass
+
+    result = queue.card(task_id).result
+    assert (result.reason, result.evidence.exit_code) == ("the check is red; ignored (lenient)", 1)
+
+
 def test_checks_can_be_left_out(queue):
     task_id = queue.add("check me", check="false")
     with queue.take(checks=None):

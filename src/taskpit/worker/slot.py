@@ -16,7 +16,7 @@ from taskpit.agents.lessons import Lessons, asked, fitting, learned, quoted
 from taskpit.errors import Invalid, Storage, TaskpitError
 from taskpit.hooks import tell
 from taskpit.landing.values import SetupFailed, Stopped, Waits
-from taskpit.policy import pause, question_of
+from taskpit.policy import checked, pause, question_of
 from taskpit.race import parent_of
 from taskpit.records import Value
 from taskpit.rules import check_mode
@@ -430,11 +430,7 @@ def _checked(queue: Queue, run: Run, outcome: Outcome, options: PoolOptions) -> 
     if isinstance(outcome, Failed):
         green = evidence.green
         return (_green_nevertheless(run, outcome) if green else outcome).replace(evidence=evidence)
-    if evidence.green:
-        return outcome.replace(evidence=evidence)
-    if mode == "lenient":
-        return outcome.replace(evidence=evidence, reason="the check is red; ignored (lenient)")
-    return Failed(error=evidence.complaint(), kind="check", output=getattr(outcome, "output", ""), evidence=evidence)
+    return checked(outcome, evidence, mode) if isinstance(outcome, Done) else outcome
 
 
 def _paid(queue: Queue, run: Run, outcome: Outcome, options: PoolOptions, seconds: float) -> Outcome:
