@@ -541,6 +541,7 @@ def test_nobody_is_kept_out_of_a_review(ground, visit):
         if "board" in looked_at:
             lets_everybody_in(page)
         page.goto(f"http://{board.host}/task/{task}")
+        api.expect(page.locator('.file[data-path="a.py"] tr').nth(4)).to_be_visible()
         if "task" in looked_at:
             lets_everybody_in(page)
         rows = page.locator('.file[data-path="a.py"] tr').count()
