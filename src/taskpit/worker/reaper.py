@@ -320,6 +320,7 @@ def main() -> None:
     """A reaper, by the socket that is its input."""
     from _socket import socket
 
+    os.closerange(3, MOST_FILES)  # a lock, say, that a process above us left open for whatever it starts
     Reaper(socket(fileno=0)).serve()
 
 
@@ -330,6 +331,7 @@ def serve() -> None:
     import gc
     from _socket import socket
 
+    os.closerange(3, MOST_FILES)
     gc.disable()  # whatever it looks at is copied
     adopt()
     ears = Ears(socket(fileno=0))
