@@ -651,12 +651,6 @@ DECLARE
     w_now float8 := {s}.time_of(p_now);
     w_paused boolean;
     w_later boolean := p_again;
-    w_lane boolean;
-    w_key bytea;
-    w_id text;
-    w_tags text[];
-    w_mark text;
-    w_alone boolean;
     best_id text;
     best_key bytea;
     best_big boolean;
@@ -673,20 +667,11 @@ BEGIN
         END IF;
     END IF;
     IF NOT w_later THEN
-        FOREACH w_lane IN ARRAY p_bigs LOOP
-            SELECT r.key, r.id, r.tags, r.mark, r.touches IS NOT NULL OR r.limits IS NOT NULL
-                INTO w_key, w_id, w_tags, w_mark, w_alone FROM {s}.ready r
-                WHERE r.big = w_lane AND r.key >= coalesce((SELECT f.key FROM {s}.floor f WHERE f.big = w_lane), '')
-                ORDER BY r.key LIMIT 1 FOR UPDATE SKIP LOCKED;
-            IF w_key IS NOT NULL AND (best_key IS NULL OR w_key < best_key) THEN
-                best_id := w_id;
-                best_key := w_key;
-                best_big := w_lane;
-                best_tags := w_tags;
-                best_mark := w_mark;
-                w_later := w_alone;
-            END IF;
-        END LOOP;
+        SELECT h.id, h.key, h.big, h.tags, h.mark, h.alone INTO best_id, best_key, best_big, best_tags, best_mark, w_later
+            FROM unnest(p_bigs) lane(big), LATERAL (
+                SELECT r.id, r.key, r.big, r.tags, r.mark, r.touches IS NOT NULL OR r.limits IS NOT NULL AS alone FROM {s}.ready r
+                WHERE r.big = lane.big AND r.key >= coalesce((SELECT f.key FROM {s}.floor f WHERE f.big = lane.big), '')
+                ORDER BY r.key LIMIT 1 FOR UPDATE SKIP LOCKED) h ORDER BY h.key LIMIT 1;
         IF best_key IS NULL THEN
             RETURN;
         END IF;
