@@ -124,7 +124,7 @@ def once(folders: pytest.TempPathFactory, name: str, make: Callable[[Path], obje
     place = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / f"once-{name}"
     with open(f"{place}.lock", "a", encoding="ascii") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not lock.tell():
+        if not os.fstat(lock.fileno()).st_size:  # another may have made it since the file was opened
             shutil.rmtree(place, ignore_errors=True)
             place.mkdir()
             make(place)
