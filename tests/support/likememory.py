@@ -114,7 +114,11 @@ class LikeMemory(RuleBasedStateMachine):
         self.pairs += zip(other, memory, strict=True)
 
     def _pair(self, pick):
-        return self.pairs[-1 - pick % len(self.pairs)] if self.pairs else None
+        if not self.pairs:
+            return None
+        other, _ = self.pairs[-1 - pick % len(self.pairs)]
+        # A name that stands in a claim as it is may have claimed the task again since: no store can tell the two apart.
+        return [one for one in self.pairs if (one[0].task.id, one[0].fence) == (other.task.id, other.fence)][-1]
 
     @rule(pick=picks)
     def renew(self, pick):
