@@ -348,12 +348,14 @@ def _strangers(folder: Folder) -> Iterator[Case]:
 
 
 def _being_written(folder: Folder) -> Iterator[Case]:
-    """Ready files that are no tasks yet: their writers are at it, or went without filling them."""
-    for name in sorted(fs.names(folder.at(folder.layout.ready))):
-        spot = next((spot for spot in folder.spots(folder.layout.ready, State.READY, among=(name,))), None)
-        here = fs.status(folder.at(spot.path)) if spot is not None else None
-        why = folder.unfinished(folder.at(spot.path), here) if spot is not None and here is not None else ""
-        if spot is not None and why:
+    """Ready files that are no tasks yet: their writers are at it, or went without filling them. Not what merely may be
+    written, since it is young and another user's.
+    """
+    for spot in sorted(folder.spots(folder.layout.ready, State.READY), key=lambda spot: spot.path):
+        path = folder.at(spot.path)
+        here = fs.status(path)
+        why = folder.unfinished(path, here) if here is not None else ""
+        if here is not None and why and (not here.st_size or folder.writing.has_writer(path)):
             yield Case(finding=Mend(kind="being written", what=spot.path, details=why))
 
 
