@@ -84,7 +84,7 @@ def test_the_doctor_puts_it_right(layout, folder, tmp_path):
     assert yard.lost() == []
     assert yard.run("doctor", "--fix", "--json").data["did"] == []
     kinds = {found["kind"] for found in yard.run("doctor", "--json").data["findings"]}
-    assert kinds <= {"quarantined", "late result", "sweep will do"}
+    assert kinds <= {"being written", "quarantined", "late result", "sweep will do"}
     assert yard.work() >= 2
     yard.check_outside()
 
@@ -126,7 +126,7 @@ def test_whoever_waits_for_a_fifo_is_seen(tmp_path, monkeypatch):
     monkeypatch.setattr(fs, "READ", os.O_RDONLY | os.O_NOFOLLOW)
     yard = Yard(tmp_path, "pit", "food")
     with pytest.raises(Late):
-        yard.run("sweep", seconds=3)
+        yard.run("list", seconds=3)
 
 
 def test_whoever_follows_a_link_is_seen(tmp_path, monkeypatch):
