@@ -384,7 +384,8 @@ def test_a_queue_that_is_made_among_links_makes_nothing_elsewhere(path, thing, t
 @pytest.mark.parametrize("thing", THINGS, ids=lambda one: one.__name__)
 def test_prices_are_read_from_a_file_of_the_queue_or_not_at_all(thing, tmp_path):
     yard = Yard(tmp_path, "pit")
-    put_in_place(yard, ".taskpit/prices.toml", thing)
+    if not put_in_place(yard, ".taskpit/prices.toml", thing):
+        pytest.skip("only root makes a device")
     make(yard.root, "pit").close()
     with patience(60), pytest.raises(Invalid) as refused:
         usage.load(usage.files(yard.root))
