@@ -265,6 +265,8 @@ def _mind_the_clock(folder: Folder, fence: str) -> None:
 
 #: That nothing fitted and nothing changed is believed for so many seconds, or a hundred times as long as looking took.
 PATIENCE = 30.0
+#: Of so many sorts of wish it is remembered.
+SORTS = 16
 #: Later than any task waits.
 NEVER_DUE = float("inf")
 
@@ -285,16 +287,16 @@ class Idle:
     ends; and not for ever, since a notice may get lost.
     """
 
-    __slots__ = ("_due", "_ends", "_until", "_want", "news")
+    __slots__ = ("_due", "_ends", "_until", "news")
 
-    def __init__(self, want: Want, ends: tuple[int, ...], due: float, until: float, news: int) -> None:
-        self._want, self._ends, self._due, self._until = _sort(want), ends, due, until
+    def __init__(self, ends: tuple[int, ...], due: float, until: float, news: int) -> None:
+        self._ends, self._due, self._until = ends, due, until
         #: What was known then: a look may have taken in since what a claim would have been told of.
         self.news = news
 
-    def holds(self, want: Want, ends: Callable[[], tuple[int, ...]], clock: Clock) -> bool:
+    def holds(self, ends: Callable[[], tuple[int, ...]], clock: Clock) -> bool:
         """Whether it is still so, given that nothing came and nothing was edited."""
-        lasts = _sort(want) == self._want and clock.now() < self._due and clock.monotonic() < self._until
+        lasts = clock.now() < self._due and clock.monotonic() < self._until
         return lasts and (not self._ends or ends() == self._ends)
 
 
@@ -320,8 +322,9 @@ class Chooser:
         #: Tasks with a published result, and its slugs, as of the time of its directory; and when to list it next.
         self._foreign: tuple[tuple[int, ...], dict[str, set[str]]] = ((), {})
         self._list_at = 0.0
-        #: That nothing fitted when we last looked, and when the next of what waits for its time is due.
-        self._idle: Idle | None = None
+        #: That nothing fitted when we last looked, by the sort of wish, and when the next of what waits for its time is
+        #: due.
+        self._idle: dict[tuple[object, ...], Idle] = {}
         self._next_due = NEVER_DUE
         self._needs = self._asked = False
         #: What is in use, as of this claim; whoever takes looks again.
@@ -351,12 +354,14 @@ class Chooser:
 
     def take_best(self, want: Want) -> list[Claim]:
         """The best that fit, by priority and age. That nothing did is remembered until something changes."""
-        if self._idle is not None and self._is_idle(self._idle, want):
+        sort, ready = _sort(want), self._ready
+        idle = self._idle.pop(sort, None)
+        if idle is not None and self._is_idle(idle):
+            self._idle[sort] = idle
             return []
-        ready = self._ready
         began, told, knew = self.folder.clock.monotonic(), ready.told, self._needs
         ends = self._ends() if knew else ()  # only if needs were in the way when we last looked
-        self._idle, self._next_due, self._needs = None, NEVER_DUE, False
+        self._next_due, self._needs = NEVER_DUE, False
         ready.refresh()
         taken = self._take_some(want) or (self._take_some(want) if ready.recheck() else [])
         if not taken and not told and self._asked:
@@ -365,15 +370,17 @@ class Chooser:
         if not taken and told and knew >= self._needs:
             now = self.folder.clock.monotonic()
             until = now + max(PATIENCE, 100 * (now - began))
-            self._idle = Idle(want, ends if self._needs else (), self._next_due, until, ready.news)
+            while len(self._idle) >= SORTS:
+                del self._idle[next(iter(self._idle))]
+            self._idle[sort] = Idle(ends if self._needs else (), self._next_due, until, ready.news)
         return taken
 
-    def _is_idle(self, idle: Idle, want: Want) -> bool:
+    def _is_idle(self, idle: Idle) -> bool:
         """Whether nothing has changed since nothing was there when we last tried."""
         ready = self._ready
         if ready.stirs() or ready.news != idle.news:
             return False
-        return idle.holds(want, self._ends, self.folder.clock)
+        return idle.holds(self._ends, self.folder.clock)
 
     def _ends(self) -> tuple[int, ...]:
         """What changes whenever a task ends."""

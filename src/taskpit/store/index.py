@@ -70,10 +70,10 @@ class Window:
     def __len__(self) -> int:
         return len(self.tasks)
 
-    def know(self, file: str, task: Task, sign: tuple[int, int]) -> None:
-        """This file is a candidate."""
+    def know(self, file: str, task: Task, sign: tuple[int, int], *, new: bool = True) -> None:
+        """This file is a candidate; not `new`: it was one before, and is only in memory again."""
         key = order(task)
-        self.news += 1
+        self.news += new
         self.tasks[file], self.signs[file], self._keys[file] = task, sign, key
         item = (key, file)
         at = bisect_left(self._order, item)
@@ -491,15 +491,15 @@ class Ready:
         rows = self._catalog.first(count, self._last)
         self._last = rows[-1] if len(rows) == count else None
         for row in rows:
-            self._know_row(row)
+            self._know_row(row, new=False)
         return len(rows) == count
 
-    def _know_row(self, row: Row) -> None:
+    def _know_row(self, row: Row, *, new: bool = True) -> None:
         """It is a candidate, unless it is gone, or stands after all that are in memory: it has its turn then."""
         wanted = row[4] not in self._taken and (self._last is None or row[:5] <= self._last[:5])
         read = task_of(row) if wanted else None
         if read is not None:  # otherwise not one of ours: comparing will tell
-            self._window.know(row[4], *read)
+            self._window.know(row[4], *read, new=new)
 
     def recheck(self) -> bool:
         """Nothing could be had: whether a closer look finds something that was put or changed by hand."""
