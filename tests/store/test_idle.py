@@ -31,6 +31,16 @@ def test_nothing_is_looked_at_again(pit):
     assert [call for call in calls if "/.taskpit/paused" not in call[1]] == []
 
 
+def test_a_wish_of_another_sort_spoils_nothing(pit):
+    """As a pool has two: its own tags, and schedules."""
+    wishes = (WANT, WANT.replace(tags=("@schedule",)))
+    for _ in range(2):
+        assert [pit.store.claim(want) for want in wishes] == [[], []]
+    with record() as calls:
+        assert [pit.store.claim(want) for want in wishes] == [[], []]
+    assert [call for call in calls if "/.taskpit/paused" not in call[1]] == []
+
+
 def test_others_take_and_end_theirs_and_it_rests(pit):
     other = reopened(root_of(pit), pit.clock)
     assert other.finish(take(other, "0003"), Done())[0] is Said.OK
