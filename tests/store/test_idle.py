@@ -6,15 +6,19 @@ import pytest
 from faults import record
 from pits import LEASE, make, put, reopened, root_of, take, task
 
+from taskpit.store import index
 from taskpit.task import Done, Said, Want
 from taskpit.testing import FakeClock
 
 WANT = Want(worker="idle", lease=LEASE, tags=("mine",))
 
 
-@pytest.fixture(params=[10, 200], ids=["listed", "catalogue"])
-def pit(request, tmp_path):
+@pytest.fixture(params=[10, 200, 201], ids=["listed", "catalogue", "more than is kept in memory"])
+def pit(request, tmp_path, monkeypatch):
     """A queue with tasks that do not fit, and a worker that has found so."""
+    if request.param > 200:
+        monkeypatch.setattr(index, "MOST", 40)
+        monkeypatch.setattr(index, "SOME", 16)
     queue = make(str(tmp_path / "pit"), FakeClock())
     queue.store.put([task(number, tags=("others",)) for number in range(1, request.param + 1)])
     assert queue.store.claim(WANT) == []

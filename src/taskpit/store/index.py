@@ -409,6 +409,7 @@ class Ready:
             self._load_some()
         else:
             rows, known = self._follow_log()
+            self._window.news += len(rows)  # also of what has its turn later
             self._stays = True
             if self._watch is not None or not self._vast:
                 self._hear()  # after the log: of a row we know then whether it was taken since
@@ -470,6 +471,7 @@ class Ready:
             found = found or bool(rows)
             for row in rows if known is self._catalog else ():
                 self._know_row(row)
+        self._window.news += found
         self._listed = self._folder.clock.monotonic()
         self._cost = self._listed - began
         known.note("listed", self._listed)
