@@ -21,7 +21,8 @@ from taskpit.worker.sandbox import NoSandbox, Sandbox
 
 #: Its own session, deaf to SIGTERM, its parent gone: nothing but the tree knows of it.
 ESCAPED = (
-    "(setsid sh -c 'trap \"\" TERM HUP; echo $$ > {0}; while :; do sleep 1; done' &) ; until test -s {0}; do :; done"
+    '(setsid sh -c \'trap "" TERM HUP; echo $$ > "{0}"; while :; do sleep 1; done\' &) ; '
+    'until test -s "{0}"; do sleep 0.01; done'
 )
 
 
