@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 from arena.ours import mixed_tasks
 from arena.race import spawn
 from taskpit.queue import Queue
-from taskpit.store import changelog
 from taskpit.store.changelog import with_row
-from taskpit.store.folder import CHANGELOG, IDS
+from taskpit.store.folder import IDS
 
 if TYPE_CHECKING:
     from taskpit.store.folder import Folder
@@ -38,9 +37,8 @@ def _fill(root: str, first: int, count: int) -> None:
     folder: Folder = queue.store.folder  # type: ignore[attr-defined]
     for at in range(0, count, STEP):
         tasks = mixed_tasks(first + at, min(STEP, count - at))
-        events = [(folder.event("added_task", task.id, task.by or "keeper", task.title), task) for task in tasks]
-        lines = [with_row(event, task, *_write(folder, task)) for event, task in events]
-        changelog.append(folder.at(CHANGELOG), lines)
+        told = [(folder.line("added_task", task.id, task.by or "keeper", task.title), task) for task in tasks]
+        folder.log(b"".join(with_row(line, task, *_write(folder, task)) for line, task in told))
     queue.close()
 
 
