@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import taskpit
+from taskpit.task import Task
 
 #: What somebody would write who wants tasks to have a link and reviewers: file, a line of it, the lines after it.
 CHANGES = {
@@ -90,3 +91,8 @@ def test_a_field_more(changed, tmp_path):
         assert tasks.pop("one") == ("http://a/b", ["cyd", "dan"]), folder
         assert tasks == ({"two": ("http://c", ["eve"])} if folder == "back" else {})
     assert "- **reviewers:** cyd, dan\n" in next((tmp_path / "back/food").glob("*one*")).read_text(encoding="utf-8")
+
+
+def test_what_a_task_says_by_itself_is_nothing():
+    """So that a row of the database has only what somebody said: a default that is something would be lost there."""
+    assert [name for name, value in Task._defaults.items() if value] == []

@@ -45,7 +45,7 @@ def _fields(value: Value) -> dict[str, Any]:
 
 def doc_of(task: Task) -> str:
     """The task as it is stored. Its bytes of another place are not: every field has its own."""
-    fields = _fields(task)
+    fields = {key: field for key, field in task.__dict__.items() if field}  # what a task says by itself is nothing
     fields.pop("source", None)
     return as_json(fields)
 
