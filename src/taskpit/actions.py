@@ -189,7 +189,10 @@ def _land(queue: Queue, task_id: str, worker: str) -> None:
     try:
         land_by_hand(queue, *find(queue, task_id), worker, lambda line: queue.note(task_id, line, worker))
     except (errors.TaskpitError, OSError) as error:  # it stays approved: the next pool lands it
-        queue.note(task_id, f"it was not landed yet: {error}", worker)
+        try:
+            queue.note(task_id, f"it was not landed yet: {error}", worker)
+        except errors.TaskpitError:
+            return  # the queue itself is gone, and with it the place to say so
 
 
 def _send_back(queue: Queue, task_id: str, worker: str, text: str) -> str:

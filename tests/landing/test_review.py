@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,12 +14,15 @@ from ground import Ground, git, read, write
 from schemata import data_of, judge
 from waits import PATIENCE, until
 
+from taskpit.actions import ACTIONS
 from taskpit.errors import Conflict, Invalid, NotFound
 from taskpit.landing import review
 from taskpit.landing.git import GitTrouble
 from taskpit.landing.review import ReviewComment
 from taskpit.landing.values import CANDIDATE
 from taskpit.policy import LANDING, REVIEW
+from taskpit.queue import Queue
+from taskpit.store.opening import init
 from taskpit.task import Release, State
 
 
@@ -316,3 +320,11 @@ def test_what_comes_back_unchanged_is_approved_still_unless_it_was_sent_back(loo
     claim, _ = looked.enter(task)
     looked.hand_in(claim)
     assert looked.card(task).held.startswith(REVIEW)
+
+
+def test_who_lands_after_an_approval_ends_quietly_where_the_queue_is_gone(tmp_path):
+    init(str(tmp_path / "pit"), "pit")
+    queue = Queue.open(str(tmp_path / "pit"))
+    shutil.rmtree(tmp_path / "pit")
+    ACTIONS["approve"].then(queue, "0001", "me@here")  # in a thread of its own: nobody would catch what it raises
+    queue.close()

@@ -15,6 +15,7 @@ import os
 import shutil
 import signal
 import tempfile
+import threading
 import time
 
 import pytest
@@ -197,6 +198,9 @@ def world(request: pytest.FixtureRequest):
     handlers = {number: signal.getsignal(number) for number in INHERITED}
     os.environ["HOME"] = home
     yield home
+    for thread in threading.enumerate():
+        if thread.name == "lander":  # begun by a board's approval: its queue must not go before it
+            thread.join(PATIENCE)
     if dict(os.environ) != before:
         os.environ.clear()
         os.environ.update(before)
