@@ -57,27 +57,38 @@ def boot_id() -> str:
     return _boot[0]
 
 
-#: What was read lately: tasks that come one after the other have the same few times.
-_read: dict[str, float] = {}
+#: The days that were read lately, and when they began: tasks that come one after the other have the same few.
+_days: dict[str, float] = {}
 
 
 def _as_we_write_it(text: str) -> float | None:
     """The seconds of `2026-01-24T10:00:00Z` without loading a calendar; None if the numbers make no date."""
-    digits = text[:4] + text[5:7] + text[8:10] + text[11:13] + text[14:16] + text[17:19]
+    begins = _days.get(text[:10])
+    if begins is None and (begins := _day(text[:10])) is None:
+        return None
+    hour, minute, second = text[11:13], text[14:16], text[17:19]
+    digits = hour + minute + second
+    if not (digits.isdecimal() and digits.isascii()) or hour > "23" or minute > "59" or second > "59":
+        return None
+    return begins + int(hour) * 3600 + int(minute) * 60 + int(second)
+
+
+def _day(text: str) -> float | None:
+    """When the day `2026-01-24` begins; None if there is none."""
+    digits = text[:4] + text[5:7] + text[8:10]
     if not (digits.isdecimal() and digits.isascii()):
         return None
     year, month, day = int(text[:4]), int(text[5:7]), int(text[8:10])
-    hour, minute, second = int(text[11:13]), int(text[14:16]), int(text[17:19])
     leap = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
     longest = (31, 29 if leap else 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
-    if not 1 <= month <= 12 or not 1 <= day <= longest[month - 1] or hour > 23 or minute > 59 or second > 59:
+    if not 1 <= month <= 12 or not 1 <= day <= longest[month - 1]:
         return None
     # Days since 1970, with years that begin in March, so that the leap day comes last.
     year, month = (year - 1, month + 9) if month <= 2 else (year, month - 3)
     days = year * 365 + year // 4 - year // 100 + year // 400 + (month * 153 + 2) // 5 + day - 719469
-    if len(_read) >= 64:
-        _read.clear()
-    seconds = _read[text] = days * 86400.0 + hour * 3600 + minute * 60 + second
+    if len(_days) >= 64:
+        _days.clear()
+    seconds = _days[text] = days * 86400.0
     return seconds
 
 
@@ -155,7 +166,8 @@ def iso(seconds: float) -> str:
         if len(_written) >= 64:
             _written.clear()
         at = time.gmtime(seconds)
-        text = _written[second] = f"{at.tm_year:04d}-" + time.strftime("%m-%dT%H:%M:%SZ", at)
+        text = f"{at[0]:04d}-{at[1]:02d}-{at[2]:02d}T{at[3]:02d}:{at[4]:02d}:{at[5]:02d}Z"
+        _written[second] = text
     return text
 
 
@@ -169,17 +181,15 @@ def instant(text: str, now: float) -> float:
 
     Offsets (`+01:00`) are honoured; a time without one is UTC. Raises ValueError.
     """
-    if text in _read:
-        return _read[text]
     text = text.strip()
+    if len(text) == 20 and text[4::3] == "--T::Z":
+        seconds = _as_we_write_it(text)
+        if seconds is not None:
+            return seconds
     if text.startswith("+"):
         return _in_time(now + duration(text[1:]), text)
     if text.replace(".", "", 1).isdecimal():
         return _in_time(float(text), text)
-    if len(text) == 20 and text[4] + text[7] + text[10] + text[13] + text[16] + text[19] == "--T::Z":
-        seconds = _as_we_write_it(text)
-        if seconds is not None:
-            return seconds
     from datetime import datetime, timezone  # only hand-given times pay for it
 
     try:

@@ -3,7 +3,8 @@
 Each function says what has happened when it returns. Expected refusals (another was first) are return values; surprises
 are OSError. Before every single call a hook gives the test suites a place to stop, fail or kill. What lies beneath a
 queue's root is reached from its open directories (see `taskpit.held_directories`): no link is followed, no FIFO waited
-for, nothing but regular files is read, and never more of them than the caller says.
+for, nothing but regular files is read, and never more of them than the caller says. What ends in `_at` takes such a
+directory and a name in it, which its caller has made of checked parts; the same by its path is for all else.
 """
 
 from __future__ import annotations
@@ -13,10 +14,20 @@ import fcntl
 import os
 import stat as stat_module
 import time
-from time import monotonic
 
 from taskpit import held_directories, kernel
-from taskpit.held_directories import ANYWHERE, DOTS, Foreign, NotADirectory, at, changed, directory, forget, held, wall
+from taskpit.held_directories import (
+    ANYWHERE,
+    Dir,
+    Foreign,
+    NotADirectory,
+    at,
+    directory,
+    forget,
+    path_in,
+    renewed,
+    wall,
+)
 from taskpit.nonces import fresh_name
 
 TYPE_CHECKING = False
@@ -25,7 +36,7 @@ if TYPE_CHECKING:
     from typing import Any, Self
 
 #: What stands elsewhere and is had from here.
-__all__ = ["Foreign", "NotADirectory", "fresh_name", "wall"]
+__all__ = ["Dir", "Foreign", "NotADirectory", "directory", "fresh_name", "path_in", "wall"]
 
 Stat = os.stat_result
 _hook: Callable[[str, str], int | None] | None = None
@@ -63,14 +74,25 @@ OPENED = "/proc/self/fd"
 
 def read(path: str, limit: int) -> tuple[bytes, Stat]:
     """The bytes of a regular file and its status, or NotAFile, TooBig, OSError."""
-    fd, status = open_regular(path, READ)
+    return read_at(*at(path), limit)
+
+
+def read_at(there: Dir, name: str, limit: int) -> tuple[bytes, Stat]:
+    """The same of a name in an open directory."""
+    if _hook is not None:
+        _hook("open", path_in(there, name))
+    fd = _open(there, name, READ)
     try:
-        if status.st_size > limit:
-            raise TooBig(errno.EFBIG, f"{status.st_size} bytes, the limit is {limit}", path)
+        status = os.fstat(fd)
+        if not stat_module.S_ISREG(status.st_mode):
+            raise NotAFile(errno.EINVAL, "not a regular file", path_in(there, name))
+        size = status.st_size
+        if size > limit:
+            raise TooBig(errno.EFBIG, f"{size} bytes, the limit is {limit}", path_in(there, name))
         if _hook is not None:
-            _hook("read", path)
-        data = os.read(fd, status.st_size + 1)
-        while status.st_size < len(data) <= limit and (more := os.read(fd, 65536)):  # it grows under our eyes
+            _hook("read", path_in(there, name))
+        data = os.read(fd, size + 1)
+        while size < len(data) <= limit and (more := os.read(fd, 65536)):  # it grows under our eyes
             data += more
         return data, status
     finally:
@@ -86,25 +108,21 @@ def written(path: str) -> tuple[Stat, bool | None]:
         os.close(fd)
 
 
-def _open(path: str, flags: int, mode: int = 0o666) -> int:
-    """The open file of this path; NotAFile if it is a link or nobody can read or write it."""
-    folder, _, name = path.rpartition("/")
-    if (there := held.get(folder)) is None or monotonic() - there.seen > held_directories.COMPARED or name in DOTS:
-        there, name = at(path)
+def _open(there: Dir, name: str, flags: int, mode: int = 0o666) -> int:
+    """The open file of this name in this directory; NotAFile if it is a link or nobody can read or write it."""
     try:
         return os.open(name, flags, mode, dir_fd=there.fd)
     except FileNotFoundError as error:
-        if flags & os.O_CREAT and changed(there):
-            there, name = at(path)
-            return os.open(name, flags, mode, dir_fd=there.fd)
-        error.filename = path
+        if flags & os.O_CREAT and (again := renewed(there)):
+            return os.open(name, flags, mode, dir_fd=again[0].fd)
+        error.filename = path_in(there, name)
         raise
     except BlockingIOError:
-        return held_directories.open_lent(path, name, there.fd, flags, mode)
+        return held_directories.open_lent(path_in(there, name), name, there.fd, flags, mode)
     except OSError as error:
-        error.filename = path
+        error.filename = path_in(there, name)
         if error.errno in (errno.ELOOP, errno.EMLINK, errno.ENXIO):
-            raise NotAFile(errno.ELOOP, "not a regular file", path) from None
+            raise NotAFile(errno.ELOOP, "not a regular file", error.filename) from None
         raise
 
 
@@ -112,7 +130,7 @@ def open_regular(path: str, flags: int, mode: int = 0o666) -> tuple[int, Stat]:
     """The open file and its status; NotAFile if it is not a regular one."""
     if _hook is not None:
         _hook("open", path)
-    fd = _open(path, flags, mode)
+    fd = _open(*at(path), flags, mode)
     try:
         status = os.fstat(fd)
         if not stat_module.S_ISREG(status.st_mode):
@@ -154,19 +172,25 @@ def create(path: str, data: bytes, *, sync: bool, mode: int = 0o666) -> None:
 
     A name that could not be written in full is taken away again.
     """
+    create_at(*at(path), data, sync=sync, mode=mode)
+
+
+def create_at(there: Dir, name: str, data: bytes, *, sync: bool, mode: int = 0o666) -> None:
+    """The same in an open directory."""
     if _hook is not None:
-        _hook("create", path)
-    fd = _open(path, CREATE, mode)
+        _hook("create", path_in(there, name))
+    fd = _open(there, name, CREATE, mode)
     try:
-        if data:
-            _write_all(fd, data, path)
+        written = 0 if _hook is not None or not data else os.write(fd, data)
+        if written < len(data):
+            _write_all(fd, data[written:], path_in(there, name))
         if sync:
             if _hook is not None:
-                _hook("fsync", path)
+                _hook("fsync", path_in(there, name))
             os.fsync(fd)
     except OSError:
         os.close(fd)
-        remove(path)
+        remove_at(there, name)
         raise
     os.close(fd)
 
@@ -194,9 +218,8 @@ def replace(path: str, data: bytes, scratch: str = "", *, sync: bool, mode: int 
     create(scratch, data, sync=sync, mode=mode)
     if _hook is not None:
         _hook("rename", path)
-    source, old = at(scratch)
-    target, new = at(path)
-    os.rename(old, new, src_dir_fd=source.fd, dst_dir_fd=target.fd)
+    (here, old), (there, new) = at(scratch), at(path)
+    os.rename(old, new, src_dir_fd=here.fd, dst_dir_fd=there.fd)
 
 
 def overwrite(fd: int, data: bytes, path: str) -> None:
@@ -233,52 +256,46 @@ def sync_path(path: str, *, touch: bool = False) -> None:
 
 def link(source: str, target: str) -> bool:
     """`target` is another name of `source`; False if that name is taken. Never replaces."""
+    return link_at(*at(source), *at(target))
+
+
+def link_at(here: Dir, old: str, there: Dir, new: str) -> bool:
+    """The same from one open directory to another."""
     if _hook is not None:
-        _hook("link", target)
-    (here, old), (there, new) = _both(source, target)
+        _hook("link", path_in(there, new))
     try:
         os.link(old, new, src_dir_fd=here.fd, dst_dir_fd=there.fd, follow_symlinks=False)
     except FileExistsError:
         return False
     except FileNotFoundError:
-        if not changed(here, there):
+        if not (again := renewed(here, there)):
             raise
-        (here, old), (there, new) = at(source), at(target)
-        os.link(old, new, src_dir_fd=here.fd, dst_dir_fd=there.fd, follow_symlinks=False)
+        os.link(old, new, src_dir_fd=again[0].fd, dst_dir_fd=again[1].fd, follow_symlinks=False)
     return True
 
 
 def move(source: str, target: str) -> bool:
     """`source` is now called `target`, in one step; False if there is no `source`. Replaces."""
-    if _hook is not None:
-        _hook("rename", source)
-    for again in (True, False):
-        try:
-            (here, old), (there, new) = _both(source, target)
-            os.rename(old, new, src_dir_fd=here.fd, dst_dir_fd=there.fd)
-        except FileNotFoundError:
-            if again and _have_changed(source, target):
-                continue
-            return False
-        return True
-    return False
-
-
-def _both(source: str, target: str) -> tuple[tuple[held_directories.Dir, str], tuple[held_directories.Dir, str]]:
-    """What `at` says of each."""
-    (place, _, old), (other, _, new) = source.rpartition("/"), target.rpartition("/")
-    here, there, since = held.get(place), held.get(other), monotonic() - held_directories.COMPARED
-    if here is None or there is None or here.seen < since or there.seen < since or old in DOTS or new in DOTS:
-        return at(source), at(target)
-    return (here, old), (there, new)
-
-
-def _have_changed(source: str, target: str) -> bool:
-    """Whether the directories of these names are others by now."""
     try:
-        return changed(at(source)[0], at(target)[0])
+        return move_at(*at(source), *at(target))
     except FileNotFoundError:
-        return False  # one is gone: there is nothing to try again with
+        return False
+
+
+def move_at(here: Dir, old: str, there: Dir, new: str) -> bool:
+    """The same from one open directory to another."""
+    if _hook is not None:
+        _hook("rename", path_in(here, old))
+    try:
+        os.rename(old, new, src_dir_fd=here.fd, dst_dir_fd=there.fd)
+    except FileNotFoundError:
+        try:
+            if not (again := renewed(here, there)):
+                return False
+            os.rename(old, new, src_dir_fd=again[0].fd, dst_dir_fd=again[1].fd)
+        except FileNotFoundError:
+            return False
+    return True
 
 
 def move_new(source: str, target: str) -> bool:
@@ -287,33 +304,47 @@ def move_new(source: str, target: str) -> bool:
     Where the kernel or the filesystem has no such call the target is looked at first: the window
     that leaves is open only to programs outside the protocol.
     """
-    if _hook is not None:
-        _hook("rename", source)
     try:
-        (here, old), (there, new) = _both(source, target)
-        code = kernel.rename_new(old, new, here.fd, there.fd)
-        if code == errno.ENOENT and _have_changed(source, target):
-            (here, old), (there, new) = _both(source, target)
-            code = kernel.rename_new(old, new, here.fd, there.fd)
+        return move_new_at(*at(source), *at(target))
     except FileNotFoundError:
         return False
+
+
+def move_new_at(here: Dir, old: str, there: Dir, new: str) -> bool:
+    """The same from one open directory to another."""
+    if _hook is not None:
+        _hook("rename", path_in(here, old))
+    code = kernel.rename_new(old, new, here.fd, there.fd)
+    if code == errno.ENOENT:
+        try:
+            if not (again := renewed(here, there)):
+                return False
+        except FileNotFoundError:
+            return False
+        here, there = again
+        code = kernel.rename_new(old, new, here.fd, there.fd)
     if code in (0, errno.ENOENT):
         return code == 0
     if code not in (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP):
-        raise OSError(code, os.strerror(code), source, None, target)
-    if status(target) is not None:
-        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target)
-    return move(source, target)
+        raise OSError(code, os.strerror(code), path_in(here, old), None, path_in(there, new))
+    if status_at(there, new) is not None:
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path_in(there, new))
+    return move_at(here, old, there, new)
 
 
 def remove(path: str) -> bool:
     """The name is gone; False if it was not there."""
-    if _hook is not None:
-        _hook("unlink", path)
-    folder, _, name = path.rpartition("/")
     try:
-        if (there := held.get(folder)) is None or monotonic() - there.seen > held_directories.COMPARED or name in DOTS:
-            there, name = at(path)
+        return remove_at(*at(path))
+    except FileNotFoundError:
+        return False
+
+
+def remove_at(there: Dir, name: str) -> bool:
+    """The same in an open directory."""
+    if _hook is not None:
+        _hook("unlink", path_in(there, name))
+    try:
         os.unlink(name, dir_fd=there.fd)
     except FileNotFoundError:
         return False
@@ -332,12 +363,17 @@ def set_times(path: str, modified: float | None) -> bool:
 
     By path, never by descriptor: a descriptor would follow the file into somebody else's claim.
     """
-    if _hook is not None:
-        _hook("utime", path)
-    folder, _, name = path.rpartition("/")
     try:
-        if (there := held.get(folder)) is None or monotonic() - there.seen > held_directories.COMPARED or name in DOTS:
-            there, name = at(path)
+        return set_times_at(*at(path), modified)
+    except FileNotFoundError:
+        return False
+
+
+def set_times_at(there: Dir, name: str, modified: float | None) -> bool:
+    """The same of a name in an open directory."""
+    if _hook is not None:
+        _hook("utime", path_in(there, name))
+    try:
         times = None if modified is None else (modified, modified)
         os.utime(name, times, dir_fd=there.fd, follow_symlinks=False)
     except FileNotFoundError:
@@ -348,7 +384,7 @@ def set_times(path: str, modified: float | None) -> bool:
 def set_mode(path: str, mode: int) -> None:
     """Its owner, group and others may do with it what these bits say; it need not be readable before."""
     step("chmod", path)
-    fd = _open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+    fd = _open(*at(path), os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         if stat_module.S_ISLNK(os.fstat(fd).st_mode):
             raise NotAFile(errno.ELOOP, "not a regular file", path)
@@ -359,12 +395,17 @@ def set_mode(path: str, mode: int) -> None:
 
 def status(path: str) -> Stat | None:
     """The status of what stands under this name itself, or None."""
-    if _hook is not None:
-        _hook("stat", path)
-    folder, _, name = path.rpartition("/")
     try:
-        if (there := held.get(folder)) is None or monotonic() - there.seen > held_directories.COMPARED or name in DOTS:
-            there, name = at(path)
+        return status_at(*at(path))
+    except FileNotFoundError:
+        return None
+
+
+def status_at(there: Dir, name: str) -> Stat | None:
+    """The same of a name in an open directory."""
+    if _hook is not None:
+        _hook("stat", path_in(there, name))
+    try:
         return os.stat(name, dir_fd=there.fd, follow_symlinks=False)
     except FileNotFoundError:
         return None
@@ -479,7 +520,7 @@ def _sync(path: str, call: str, how: Callable[[int], None]) -> None:
 def look_anew(path: str) -> None:
     """A network filesystem asks again what it remembers of this directory's names: to open it makes it."""
     step("open", path)
-    os.close(_open(path, DIRECTORY))
+    os.close(_open(*at(path), DIRECTORY))
 
 
 def append(path: str, data: bytes, *, piece: bool = False) -> int:
@@ -489,7 +530,7 @@ def append(path: str, data: bytes, *, piece: bool = False) -> int:
     Writers take turns under a lock; a tail that a killed writer left torn is ended first: it spoils only itself.
     """
     step("open", path)
-    fd = _open(path, APPEND | os.O_NONBLOCK)
+    fd = _open(*at(path), APPEND | os.O_NONBLOCK)
     try:
         step("flock", path)
         _take_turn(fd)
@@ -546,7 +587,7 @@ class Flock:
     def take(self, *, wait: bool = True) -> bool:
         """The lock is ours; False if somebody has it and we don't wait."""
         step("flock", self.path)
-        fd = _open(self.path, WRITE)
+        fd = _open(*at(self.path), WRITE)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         except BaseException as error:

@@ -73,8 +73,10 @@ ANYWHERE = Dir(None, "", 0.0)
 
 #: Each root, and the numbers of those who hold its directories open.
 _roots: dict[str, set[int]] = {}
-#: Every open directory by its path. Whoever takes one from here looks first at when it was last compared, as `at` does.
-held = _held = dict[str, Dir]()
+#: Every open directory by its path.
+_held: dict[str, Dir] = {}
+#: Another number once one of them was let go or opened.
+turn = 0
 _numbers = count()
 _last: list[Dir] = []
 
@@ -122,7 +124,7 @@ def leave_open() -> None:
 def _drop(root: str) -> None:
     for path in list(_held):
         if path == root or path.startswith(f"{root}/"):
-            _held.pop(path, None)
+            forget(path)
 
 
 def at(path: str) -> tuple[Dir, str]:
@@ -146,7 +148,9 @@ def directory(path: str) -> Dir:
 
 def forget(path: str) -> None:
     """This directory may be gone, or another one: it is opened anew."""
+    global turn  # noqa: PLW0603
     _held.pop(path, None)
+    turn += 1
 
 
 def open_lent(path: str, name: str, folder: int | None, flags: int, mode: int) -> int:
@@ -164,11 +168,20 @@ def open_lent(path: str, name: str, folder: int | None, flags: int, mode: int) -
         sleep(0.01)
 
 
-def changed(*dirs: Dir) -> bool:
-    """A name could not be made or found there: whether one of these is no longer what its path leads to."""
-    now, found = monotonic(), False
+def path_in(there: Dir, name: str) -> str:
+    """The path of a name in this directory, for messages and hooks."""
+    return name if there is ANYWHERE else f"{there.path}/{name}"
+
+
+def renewed(*dirs: Dir) -> list[Dir]:
+    """A name could not be made or found there: what the paths of these lead to now, if one of them leads elsewhere.
+
+    FileNotFoundError if one is gone. Nothing if all are what they were.
+    """
+    now, again, found = monotonic(), list[Dir](), False
     for one in dirs:
         if one is ANYWHERE or now - one.seen < COMPARED_AGAIN:
+            again.append(one)
             continue
         path = one.path
         while path in _held and path not in _roots:  # all on the way to it are compared anew
@@ -176,11 +189,9 @@ def changed(*dirs: Dir) -> bool:
             path = path.rpartition("/")[0]
         if path in _held:
             _held[path].seen = -COMPARED
-        try:
-            found = _reach(one.path) is not one or found
-        except FileNotFoundError:
-            found = True
-    return found
+        again.append(_reach(one.path))
+        found = found or again[-1] is not one
+    return again if found else []
 
 
 def _reach(folder: str) -> Dir:
@@ -243,11 +254,13 @@ def _same(held: Dir, name: str, fd: int | None) -> bool:
 
 
 def _keep(found: Dir, root: str) -> Dir:
+    global turn  # noqa: PLW0603
     _held[found.path] = found
+    turn += 1
     if not _roots[root]:  # nobody has a store open there, or no longer
-        _held.pop(found.path, None)
+        forget(found.path)
     while len(_held) > MOST:
-        _held.pop(list(_held)[0], None)  # noqa: RUF015 - other threads may be at it
+        forget(list(_held)[0])  # noqa: RUF015 - other threads may be at it
     return found
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     encode_basestring: Any
@@ -82,6 +83,10 @@ def dumps(value: object, *, tight: bool = False, ordered: bool = False) -> str:
         separators = (",", ":") if tight or ordered else None
         return json.dumps(value, ensure_ascii=False, separators=separators, sort_keys=ordered)
     return "".join((_ordered if ordered else _tight if tight else _loose)(value, 0))
+
+
+#: The JSON text of a string, every letter as it is.
+quote: Callable[[str], str] = dumps if encode_basestring is None else encode_basestring
 
 
 def indented(value: object, step: str = "  ", line: str = "\n") -> str:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 #: renameat2: paths are from the working directory, and a taken name is refused.
 AT_FDCWD, RENAME_NOREPLACE = -100, 1
+#: How names are spelt for the kernel.
+FS_CODEC = sys.getfilesystemencoding(), sys.getfilesystemencodeerrors()
 #: Filesystems whose syncfs is known to settle bytes and names alike: ext2 to ext4, XFS, Btrfs, F2FS, tmpfs.
 TRUSTED = frozenset((0xEF53, 0x58465342, 0x9123683E, 0xF2F52010, 0x01021994))
 #: Filesystems of this machine alone, whose kernel knows who has a file open: those, OverlayFS, ZFS, bcachefs.
@@ -62,7 +64,7 @@ def rename_new(source: str, target: str, here: int | None = None, there: int | N
     if rename is None:
         return errno.ENOSYS
     old, new = AT_FDCWD if here is None else here, AT_FDCWD if there is None else there
-    if rename(old, os.fsencode(source), new, os.fsencode(target), RENAME_NOREPLACE) == 0:
+    if rename(old, source.encode(*FS_CODEC), new, target.encode(*FS_CODEC), RENAME_NOREPLACE) == 0:
         return 0
     return _error()
 

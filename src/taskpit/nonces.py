@@ -33,8 +33,4 @@ def fresh_name(letters: int = 0) -> str:
     """Letters and digits nobody else has; so many random ones if asked for."""
     if letters:
         return os.urandom(letters).translate(_ALPHABET).decode()
-    number, text = next(_names.counts), ""
-    while number:
-        number, digit = divmod(number, 32)
-        text = chr(_ALPHABET[digit]) + text
-    return _names.first + text
+    return f"{_names.first}{next(_names.counts):x}"

@@ -75,7 +75,9 @@ class Value:
 
     _fields: ClassVar[tuple[str, ...]] = ()
     _defaults: ClassVar[dict[str, Any]] = {}
-    _names: ClassVar[frozenset[str]] = frozenset()
+    #: Every field with its default, and those that have none and must be given.
+    _blank: ClassVar[dict[str, Any]] = {}
+    _required: ClassVar[frozenset[str]] = frozenset()
     _kinds: ClassVar[dict[str, str]] = {}
 
     def __init_subclass__(cls) -> None:
@@ -84,21 +86,22 @@ class Value:
         cls._fields = (*cls._fields, *(name for name in own if name not in cls._fields))
         given = {name: cls.__dict__[name] for name in own if name in cls.__dict__}
         cls._defaults = {**cls._defaults, **given}
-        cls._names = frozenset(cls._fields)
+        cls._blank = {name: cls._defaults.get(name) for name in cls._fields}
+        cls._required = frozenset(cls._fields) - cls._defaults.keys()
         cls._kinds = {**cls._kinds, **{name: annotations[name] for name in own}}
 
     if not TYPE_CHECKING:
 
         def __init__(self, **given: object) -> None:
             fields = self.__dict__
-            fields.update(self._defaults)
+            fields.update(self._blank)
             fields.update(given)
-            if len(fields) != len(self._fields) or not given.keys() <= self._names:
+            if len(fields) != len(self._blank) or not given.keys() >= self._required:
                 self._refuse(given)
 
     def _refuse(self, given: dict[str, object]) -> None:
-        unknown = sorted(given.keys() - set(self._fields))
-        missing = sorted(set(self._fields) - self.__dict__.keys())
+        unknown = sorted(given.keys() - self._blank.keys())
+        missing = sorted(self._required - given.keys())
         raise TypeError(f"{type(self).__name__}: unknown fields {unknown}, missing {missing}")
 
     @classmethod
@@ -112,8 +115,8 @@ class Value:
         fields = copy.__dict__
         fields.update(self.__dict__)
         fields.update(changes)
-        if len(fields) != len(self._fields):
-            self._refuse(changes)
+        if len(fields) != len(self._blank):
+            self._refuse({**self.__dict__, **changes})
         return copy
 
     def as_dict(self) -> dict[str, Any]:

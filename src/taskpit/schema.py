@@ -46,15 +46,34 @@ def is_word(text: str) -> bool:
     return 0 < len(text) <= LONGEST_WORD and ".." not in text and text[0] in ALNUM and not text.strip(OF_WORDS)
 
 
-def path_of(folder: str, task_id: str, rest: str = "", before: str = "") -> str:
-    """The path of what is called after a task, in this folder. No id becomes part of a path but here.
+def name_of(task_id: str, rest: str = "", before: str = "") -> str:
+    """The name of what is called after a task. No id becomes part of a name but here.
 
     Invalid if the name would lead anywhere else.
     """
-    word = 0 < len(task_id) <= LONGEST_WORD and ".." not in task_id and task_id[0] in ALNUM  # as `is_word` says it
-    if not word or task_id.strip(OF_WORDS) or "/" in rest + before or "\0" in rest + before:
+    name = f"{before}{task_id}{rest}"
+    if (task_id not in _seen and not _see(task_id)) or "/" in name or "\0" in name:
         raise Invalid(f"{task_id[:80]!r} cannot be part of a file's name", hint="Use the id that `pit list` shows.")
-    return f"{folder}/{before}{task_id}{rest}"
+    return name
+
+
+#: Ids that were found to be words lately: each verb makes several names of the same one.
+_seen: set[str] = set()
+
+
+def _see(task_id: str) -> bool:
+    """Whether it is a word, which is remembered."""
+    if not is_word(task_id):
+        return False
+    if len(_seen) >= 1024:
+        _seen.clear()
+    _seen.add(task_id)
+    return True
+
+
+def path_of(folder: str, task_id: str, rest: str = "", before: str = "") -> str:
+    """The path of what is called after a task, in this folder; Invalid if it would lead anywhere else."""
+    return f"{folder}/{name_of(task_id, rest, before)}"
 
 
 def amount(value: object, most: float = LAST) -> float:

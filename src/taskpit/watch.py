@@ -13,7 +13,7 @@ import struct
 import time
 
 from taskpit.held_directories import forget
-from taskpit.kernel import call
+from taskpit.kernel import FS_CODEC, call
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ class Watch:
             if mask & (OVERFLOW | GONE):
                 self._replaced = bool(mask & GONE)
                 return False
-            name = os.fsdecode(data[at : at + length].rstrip(b"\0"))
+            name = data[at : at + length].rstrip(b"\0").decode(*FS_CODEC)
             found.append((self._watches[watch], name, mask))
             at += length
         return True

@@ -10,10 +10,9 @@ from stalls import ID, stalls
 
 from taskpit import fs
 from taskpit.keeper import sweep
-from taskpit.layouts import Spot
 from taskpit.store import claim as taking
 from taskpit.store.folder import CLEANED
-from taskpit.task import Done, Failed, Release, Retry, Said, Split, State, Task, Verdict, Want
+from taskpit.task import Done, Failed, Release, Retry, Said, Split, State, Task, Verdict
 from taskpit.testing import FakeClock
 
 MINE = Done(output="mine")
@@ -222,8 +221,8 @@ def test_one_name_for_two_claims_replaces_neither(tmp_path):
     held = folder.at(folder.layout.claimed_path(claim.task, claim.fence))
     inode = os.stat(held).st_ino
     os.link(folder.at(".taskpit/ids/0001"), folder.at(folder.layout.ready_path(task(1))))  # as a restored copy would
-    spot = Spot(state=State.READY, id="0001", path=folder.layout.ready_path(claim.task))
-    assert not taking._rename(folder, spot, held, 0.0, Want(worker="ann", lease=60.0, verbatim=True))
+    ready = folder.at(folder.layout.ready_path(claim.task))
+    assert taking._move(folder, ready, held, 0.0, verbatim=True) is None
     assert os.stat(held).st_ino == inode
     queue.close()
 

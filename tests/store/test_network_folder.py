@@ -12,8 +12,8 @@ from faults import Stopped, record
 from pits import LEASE, make, misplaced, put, reopened, root_of, take, task, wrong
 
 from taskpit import fs, held_directories
+from taskpit.held_directories import at, path_in
 from taskpit.keeper import sweep
-from taskpit.store import put as entering
 from taskpit.task import Done, Failed, Said, State
 from taskpit.testing import FakeClock
 
@@ -41,20 +41,20 @@ def stopped_putter(queue, monkeypatch):
     keeper = reopened(root_of(queue), queue.clock)
     sweep(keeper)
     assert fs.status(source) is None
-    monkeypatch.setattr(entering.fs, "status", _showing(source, shown))
-    real = fs.move_new
+    monkeypatch.setattr(fs, "status_at", _showing(source, shown))
+    real = fs.move_new_at
 
-    def move_new(one, target):
-        if one == source and os.path.lexists(target):
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target)
-        return real(one, target)
+    def move_new(here, old, there, new):
+        if path_in(here, old) == source and os.path.lexists(path_in(there, new)):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), new)
+        return real(here, old, there, new)
 
-    monkeypatch.setattr(fs, "move_new", move_new)
+    monkeypatch.setattr(fs, "move_new_at", move_new)
     return slow, keeper
 
 
-def _showing(name, shown, real=fs.status):
-    return lambda path: shown if path == name else real(path)
+def _showing(path, shown, real=fs.status_at):
+    return lambda there, name: shown if path_in(there, name) == path else real(there, name)
 
 
 def test_a_put_that_another_carried_out_is_not_set_aside(queue, monkeypatch):
@@ -93,17 +93,23 @@ def _claimed_elsewhere(queue):
 def _remembering(patch, name, inode):
     """This machine remembers a name that another has moved since: as long as it does, every look, an open and even
     a rename of the same file to it are answered from memory, as Linux does on NFS."""
-    real_move_new, real_read, real_status, real_move = fs.move_new, fs.read, fs.status, fs.move
+    real_move_new, real_read, real_move = fs.move_new_at, fs.read_at, fs.move_at
 
-    def move_new(source, target):
-        if target == name:
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target)
-        return real_move_new(source, target)
+    def move_new(here, old, there, new):
+        if path_in(there, new) == name:
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), new)
+        return real_move_new(here, old, there, new)
 
-    patch.setattr(fs, "move_new", move_new)
-    patch.setattr(fs, "read", lambda path, limit: real_read(inode[1] if path == name else path, limit))
-    patch.setattr(fs, "status", lambda path: inode[0] if path == name else real_status(path))
-    patch.setattr(fs, "move", lambda source, target: True if target == name else real_move(source, target))
+    def read(there, file, limit):
+        return real_read(*(at(inode[1]) if path_in(there, file) == name else (there, file)), limit)
+
+    def move(here, old, there, new):
+        return True if path_in(there, new) == name else real_move(here, old, there, new)
+
+    patch.setattr(fs, "move_new_at", move_new)
+    patch.setattr(fs, "read_at", read)
+    patch.setattr(fs, "status_at", _showing(name, inode[0]))
+    patch.setattr(fs, "move_at", move)
 
 
 def test_a_task_that_goes_back_to_a_place_where_it_is_still_shown_is_not_lost(queue, monkeypatch):
@@ -146,7 +152,7 @@ def test_a_put_whose_id_is_not_seen_yet_is_not_cleared_up(queue, monkeypatch):
     assert fs.move(folder.at(ready), folder.tmp(ID, "nonce", f"put~{os.path.basename(ready)}"))
     queue.clock.advance(folder.config.keep_tmp + 3600)
     with monkeypatch.context() as memory:
-        memory.setattr(fs, "status", _showing(entry, None))
+        memory.setattr(fs, "status_at", _showing(entry, None))
         sweep(queue)
     assert misplaced(queue) == {}
     assert queue.card(ID).state is State.READY
@@ -170,14 +176,18 @@ def test_a_renewal_that_status_shows_late_is_seen(queue, monkeypatch):
 
 def _show_late(patch, path, shown):
     """The status of this file is what it was until somebody opens it."""
-    opened, real_read, real_status = [], fs.read, fs.status
+    opened, real_read, real_status = [], fs.read_at, fs.status_at
 
-    def read(name, limit):
-        opened.append(name)
-        return real_read(name, limit)
+    def read(there, name, limit):
+        opened.append(path_in(there, name))
+        return real_read(there, name, limit)
 
-    patch.setattr(fs, "read", read)
-    patch.setattr(fs, "status", lambda name: shown if name == path and path not in opened else real_status(name))
+    def status(there, name):
+        late = path_in(there, name) == path and path not in opened
+        return shown if late else real_status(there, name)
+
+    patch.setattr(fs, "read_at", read)
+    patch.setattr(fs, "status_at", status)
 
 
 @pytest.fixture

@@ -60,19 +60,19 @@ def publish_by_rename(patch):
 
 def seal_by_link_and_unlink(patch):
     """For a moment the token is in two places."""
-    real = fs.move
+    real = fs.move_at
 
-    def move(source, target):
-        if "/.taskpit/sealed/" not in target or "/claimed/" not in source:
-            return real(source, target)
+    def move(here, old, there, new):
+        if not there.path.endswith("/.taskpit/sealed") or not here.path.endswith("/claimed"):
+            return real(here, old, there, new)
         try:
-            fs.link(source, target)
+            fs.link_at(here, old, there, new)
         except FileNotFoundError:
             return False
-        fs.remove(source)
+        fs.remove_at(here, old)
         return True
 
-    patch.setattr(fs, "move", move)
+    patch.setattr(fs, "move_at", move)
 
 
 def second_link_in_put(patch):
@@ -88,18 +88,18 @@ def second_link_in_put(patch):
 
 def put_without_the_registry(patch):
     """The id is looked up and then taken, in two steps."""
-    real = fs.link
+    real = fs.link_at
 
-    def link(source, target):
-        if "/.taskpit/ids/" not in target:
-            return real(source, target)
+    def link(here, old, there, new):
+        if not there.path.endswith("/.taskpit/ids"):
+            return real(here, old, there, new)
+        target, source = fs.path_in(there, new), fs.path_in(here, old)
         if fs.exists(target):
             return False
-        scratch = source + "~copy"
-        fs.replace(target, fs.read(source, 1 << 20)[0], scratch, sync=False)
+        fs.replace(target, fs.read(source, 1 << 20)[0], f"{source}~copy", sync=False)
         return True
 
-    patch.setattr(fs, "link", link)
+    patch.setattr(fs, "link_at", link)
 
 
 def fixed_claim_name(patch):
@@ -131,9 +131,9 @@ def result_before_its_bytes_are_written(patch):
 
     def seal(where, claimed, end):
         late = []
-        create = fs.create
+        create = fs.create_at
         with pytest.MonkeyPatch.context() as inner:
-            inner.setattr(fs, "create", lambda *args, **named: late.append((args, named)))
+            inner.setattr(fs, "create_at", lambda *args, **named: late.append((args, named)))
             sealed = real(where, claimed, end)
         for args, named in late:
             create(*args, **named)
@@ -211,17 +211,17 @@ def no_fsync_of(place):
     """One kind of fsync is left out: of every file, or of a directory."""
 
     def mutant(patch):
-        real_dir, real_create = fs.sync_dir, fs.create
+        real_dir, real_create = fs.sync_dir, fs.create_at
 
         def sync_dir(path):
             if not path.endswith(place):
                 real_dir(path)
 
-        def create(path, data, *, sync, **more):
-            real_create(path, data, sync=sync and place != "file", **more)
+        def create(there, name, data, *, sync, **more):
+            real_create(there, name, data, sync=sync and place != "file", **more)
 
         patch.setattr(fs, "sync_dir", sync_dir)
-        patch.setattr(fs, "create", create)
+        patch.setattr(fs, "create_at", create)
 
     mutant.__name__ = f"no fsync of {place}"
     mutant.__doc__ = no_fsync_of.__doc__
@@ -316,18 +316,18 @@ def short_writes_taken_for_whole(patch):
 
 def half_a_file_left_behind(patch):
     """A file that could not be written in full keeps its name, and the verb goes on."""
-    real = fs.create
+    real = fs.create_at
 
-    def create(path, data, *, sync, **more):
+    def create(there, name, data, *, sync, **more):
         try:
-            real(path, data, sync=sync, **more)
+            real(there, name, data, sync=sync, **more)
         except OSError as error:
             if isinstance(error, FileExistsError):
                 raise
-            with open(path, "wb") as file:
+            with open(fs.path_in(there, name), "wb") as file:
                 file.write(data[:5])
 
-    patch.setattr(fs, "create", create)
+    patch.setattr(fs, "create_at", create)
 
 
 def need_counts_as_done_when_it_is_known(patch):

@@ -223,16 +223,19 @@ def _is_plain(task: Task) -> bool:
 
 def _plain_page(task: Task, heading: str, *, title_in_heading: bool) -> bytes:
     """A new task that needs no care."""
-    lines = ["# " + heading.replace("\n", " ")]
-    for field, bullet, _, write in FIELDS:
-        value = getattr(task, field)
-        if value and not (field == "title" and title_in_heading):  # plain words stay as they are
-            lines.append(f"- **{bullet}:** {value if write is one_line else write(value)}")
+    text, said = f"# {_flat(heading)}\n", task.__dict__
+    for field, bullet, _, write in FIELDS[1:] if title_in_heading else FIELDS:
+        if value := said[field]:  # plain words stay as they are
+            text += f"- **{bullet}:** {value if write is one_line else write(value)}\n"
     if task.attempts or task.max_attempts:
-        spent = f"{task.attempts} of {task.max_attempts}" if task.attempts else str(task.max_attempts)
-        lines.append(f"- **attempts:** {spent}")
+        text += f"- **attempts:** {_spent(task)}\n"
     body = task.body.strip("\n")
-    return "\n".join([*lines, "", body, ""] if body else [*lines, ""]).encode("utf-8", "replace")
+    return f"{text}\n{body}\n".encode("utf-8", "replace") if body else text.encode("utf-8", "replace")
+
+
+def _spent(task: Task) -> str:
+    """`3` are three attempts; `1 of 3` says that one is spent."""
+    return f"{task.attempts} of {task.max_attempts}" if task.attempts else str(task.max_attempts)
 
 
 def _encode(sheet: Sheet) -> bytes:
@@ -345,8 +348,7 @@ def _set_bullets(sheet: Sheet, task: Task, was: Task, *, title_in_heading: bool)
         else:
             sheet.drop(bullet)
     if (task.attempts, task.max_attempts) != (was.attempts, was.max_attempts):
-        spent = f"{task.attempts} of {task.max_attempts}" if task.attempts else str(task.max_attempts)
-        sheet.set("attempts", spent)
+        sheet.set("attempts", _spent(task))
 
 
 def _spot_of(task: Task) -> Spot:
@@ -427,25 +429,34 @@ def _page(stem: str, result: Result, carried: dict[str, object], task: bytes) ->
     evidence = result.evidence
     verdict = result.verdict.value
     text = f"# {stem}: {verdict}\n- **verdict:** {verdict}\n"
-    for key, value in (
-        ("reason", result.reason and one_line(result.reason)),
-        ("worker", result.worker and one_line(result.worker)),
-        ("attempt", str(result.attempt)),
-        ("finished", result.finished and iso(result.finished)),
-        ("seconds", result.seconds and f"{result.seconds:.3f}"),
-        ("check", evidence and _say(evidence)),
-        ("children", result.children and one_line(", ".join(result.children))),
-        ("cost", result.cost and _json_text(dict(result.cost))),
-        ("log", result.log and one_line(result.log)),
-        ("carried", carried and _json_text(carried)),
-    ):
-        if value:
-            text += f"- **{key}:** {value}\n"
+    if result.reason:
+        text += f"- **reason:** {one_line(result.reason)}\n"
+    if result.worker:
+        text += f"- **worker:** {one_line(result.worker)}\n"
+    text += f"- **attempt:** {result.attempt}\n"
+    if result.finished:
+        text += f"- **finished:** {iso(result.finished)}\n"
+    if result.seconds:
+        text += f"- **seconds:** {result.seconds:.3f}\n"
+    if evidence or result.children or result.cost or result.log or carried:
+        text += _more_lines(result, carried)
     if result.output:
         text += f"\n## Output\n<!-- taskpit:output -->\n{_escape(result.output)}\n"
     if evidence and evidence.tail:
         text += f"\n## What the check printed\n<!-- taskpit:evidence -->\n{_escape(evidence.tail)}\n"
     return f"{text}\n## Task\n<!-- taskpit:task -->\n".encode("utf-8", "replace") + task
+
+
+def _more_lines(result: Result, carried: dict[str, object]) -> str:
+    """What only some results have to say."""
+    said = {
+        "check": result.evidence and _say(result.evidence),
+        "children": one_line(", ".join(result.children)),
+        "cost": result.cost and _json_text(dict(result.cost)),
+        "log": one_line(result.log),
+        "carried": carried and _json_text(carried),
+    }
+    return "".join(f"- **{key}:** {value}\n" for key, value in said.items() if value)
 
 
 def _json_text(value: object) -> str:

@@ -11,8 +11,16 @@ from __future__ import annotations
 
 from taskpit.errors import Invalid
 from taskpit.layouts.layout import LONGEST_NAME, OF_NONCES, Layout, Spot, check_word
-from taskpit.layouts.markdown_task import dump_sure, dump_task, load_task, read_sheet, with_bullet
-from taskpit.schema import ALNUM, LONGEST_WORD, path_of
+from taskpit.layouts.markdown_task import (
+    dump_report,
+    dump_sure,
+    dump_task,
+    load_report,
+    load_task,
+    read_sheet,
+    with_bullet,
+)
+from taskpit.schema import ALNUM, LONGEST_WORD, name_of
 from taskpit.task import State, Task, Verdict
 
 TYPE_CHECKING = False
@@ -117,28 +125,30 @@ class Pit(Layout):
 
     def ready_path(self, task: Named) -> str:
         """`food/food-0007-reverse-string.md`."""
-        return path_of("food", task.id, f"-{task.slug}.md" if task.slug else ".md", "food-")
+        return f"food/{name_of(task.id, f'-{task.slug}.md' if task.slug else '.md', 'food-')}"
 
     def claimed_path(self, task: Named, worker: str) -> str:
         """`claimed/snake-2.food-0007-reverse-string.md`."""
-        who = f"{worker}." if worker else ""
-        return path_of("claimed", task.id, f"-{task.slug}.md" if task.slug else ".md", f"{who}food-")
+        who = f"{worker}.food-" if worker else "food-"
+        return f"claimed/{name_of(task.id, f'-{task.slug}.md' if task.slug else '.md', who)}"
 
     def result_path(self, task: Task, verdict: Verdict, again: str = "") -> str:
         """`done/food-0007-reverse-string.result.md`, or the scraps for what did not work."""
         tail = (f"-{task.slug}" if task.slug else "") + (f"-{again}" if again else "")
         if verdict is Verdict.DONE:
-            return path_of("done", task.id, f"{tail}.{'plan' if task.big else 'result'}.md", "food-")
-        return path_of("scraps", task.id, f"{tail}-{_SCRAPS[verdict]}.md", "food-")
+            return f"done/{name_of(task.id, f'{tail}.plan.md' if task.big else f'{tail}.result.md', 'food-')}"
+        return f"scraps/{name_of(task.id, f'{tail}-{_SCRAPS[verdict]}.md', 'food-')}"
 
     def finished_paths(self, task: Named) -> tuple[str, ...]:
-        """Results; what lies in the scraps is for people and decides nothing."""
-        stem = path_of("done", task.id, f"-{task.slug}" if task.slug else "", "food-")
+        """Results, and where it is not known to be a small task the plan; what lies in the scraps decides nothing."""
+        stem = f"done/{name_of(task.id, f'-{task.slug}' if task.slug else '', 'food-')}"
+        if isinstance(task, Task) and not task.big:
+            return (f"{stem}.result.md",)
         return f"{stem}.result.md", f"{stem}.plan.md"
 
     def note_path(self, task: Named, kind: str) -> str:
         """`scraps/food-0007-reverse-string-choked.md`."""
-        return path_of("scraps", task.id, f"{f'-{task.slug}' if task.slug else ''}-{kind}.md", "food-")
+        return f"scraps/{name_of(task.id, f'-{task.slug}-{kind}.md' if task.slug else f'-{kind}.md', 'food-')}"
 
     def load(self, spot: Spot, data: bytes, beside: bytes = b"") -> Task:  # noqa: ARG002 - all is inside
         """The food in these bytes."""
@@ -163,8 +173,6 @@ class Pit(Layout):
 
     def load_result(self, spot: Spot, data: bytes) -> tuple[Result, Task | None]:
         """The result in these bytes; a text that another program wrote is all output."""
-        from taskpit.layouts.markdown_task import load_report
-
         result, stem, text = load_report(spot.id, spot.verdict or Verdict.DONE, data)
         if text is None:
             return result, None
@@ -172,8 +180,6 @@ class Pit(Layout):
 
     def dump_result(self, task: Task, result: Result) -> bytes:
         """Verdict first, then output and evidence, then the task's own text."""
-        from taskpit.layouts.markdown_task import dump_report
-
         stem = self._stem(task)
         return dump_report(stem, result, dump_task(task, stem))
 

@@ -10,6 +10,7 @@ from binascii import crc32
 from taskpit import fs, jsontext, schema
 from taskpit.clock import iso
 from taskpit.errors import CursorLost, Invalid
+from taskpit.jsontext import quote
 from taskpit.rules import order
 from taskpit.task import Event, Task, worker_type
 from taskpit.text import is_count, read_json
@@ -72,20 +73,22 @@ def line(seconds: float, action: str, task_id: str, worker: str, details: str, s
     """A line of that time as it is documented, its keys in their order, what is empty left out; of a result with the
     digest that is `said` of it.
     """
-    fields = {"timestamp": iso(seconds), "worker": worker, "worker_type": worker_type(worker), "action": action}
+    text = f'{{"timestamp":"{iso(seconds)}","worker":{quote(worker)},"worker_type":"{worker_type(worker)}"'
+    text += f',"action":{quote(action)}'
     if task_id:
-        fields["task_id"] = task_id
+        text += f',"task_id":{quote(task_id)}'
     if details:
-        fields["details"] = details
+        text += f',"details":{quote(details)}'
     if said:
-        fields[DIGEST] = said
-    return jsontext.dumps(fields, tight=True).encode("utf-8", "replace") + b"\n"
+        text += f',"{DIGEST}":{quote(said)}'
+    return f"{text}}}\n".encode("utf-8", "replace")
 
 
 def with_row(told: bytes, task: Task, file: str, status: fs.Stat) -> bytes:
     """The line that tells of a task that is ready in this file, with its row: a catalogue needs no other log."""
-    row = jsontext.dumps(row_of(task, file, status), tight=True).encode("utf-8", "replace")
-    return b'%b,"%b":%b}\n' % (told[:-2], ROW.encode(), row)
+    rank, age, number, name, _, inode, tied, brief = row_of(task, file, status)
+    row = f"{rank},{age!r},{number},{quote(name)},{quote(file)},{inode},{tied},{quote(brief)}"
+    return b'%b,"%b":[%b]}\n' % (told[:-2], ROW.encode(), row.encode("utf-8", "replace"))
 
 
 def encode(event: Event) -> bytes:
@@ -184,9 +187,8 @@ def _recent(path: str, task_id: str) -> Iterator[Event]:
             yield event
 
 
-#: What a row tells of a task besides its order; of a plain one, that anybody may take, only the first two.
+#: What a row tells of a task besides its order; of a plain one, that anybody may take, only id and slug.
 BRIEF = ("id", "slug", "hold", "not_before", "needs", "tags", "touches", "limits", "big")
-PLAIN = 2
 
 
 def is_tied(task: Task) -> bool:
@@ -196,9 +198,12 @@ def is_tied(task: Task) -> bool:
 
 def row_of(task: Task, file: str, status: fs.Stat) -> Row:
     """The row of a ready task: its order, its file, and what decides whether it may be taken."""
-    said, tied = task.__dict__, is_tied(task)
-    brief = [status.st_mtime_ns, *map(said.__getitem__, BRIEF if tied or task.tags else BRIEF[:PLAIN])]
-    return (*order(task), file, status.st_ino, int(tied), jsontext.dumps(brief, tight=True))
+    tied = is_tied(task)
+    if tied or task.tags:
+        brief = jsontext.dumps([status.st_mtime_ns, *map(task.__dict__.__getitem__, BRIEF)], tight=True)
+    else:
+        brief = f"[{status.st_mtime_ns},{quote(task.id)},{quote(task.slug)}]"
+    return (*order(task), file, status.st_ino, int(tied), brief)
 
 
 def task_of(row: Row) -> tuple[Task, tuple[int, int]] | None:

@@ -17,10 +17,10 @@ from taskpit.clock import JUMP
 from taskpit.errors import Conflict, Invalid, Unavailable
 from taskpit.layouts import Spot
 from taskpit.layouts.layout import is_word
-from taskpit.schema import path_of
+from taskpit.schema import name_of
 from taskpit.store import changelog
 from taskpit.store.flock import BoundedLock
-from taskpit.store.folder import IDS, OUTCOMES, STOPS, TOUCHES, Folder, Unreadable, freshen
+from taskpit.store.folder import IDS, OUTCOMES, STOPS, TOUCHES, Folder, Unreadable, freshen, part_name
 from taskpit.task import Claim, End, Said, State, Task, Verdict, Want
 
 TYPE_CHECKING = False
@@ -67,10 +67,11 @@ def take(
     """
     fence, read = _fence(want), known if known is not None and known.was_read else None
     if sign is not None and not folder.layout.guarded:
-        entry = fs.status(path_of(f"{folder.root}/{IDS}", ready.id))
+        _, _, ids, outcomes = folder.hold(folder.layout.ready, folder.layout.claimed, IDS, OUTCOMES)
+        entry = fs.status_at(ids, name_of(ready.id))
         if entry is not None and entry.st_ino == sign[0] and entry.st_nlink == ALONE:  # the registered task
             known_so = read is not None or _is_as_told(entry, sign)
-            if known_so and not folder.is_over(ready):
+            if known_so and not folder.is_over(known or ready, outcomes):
                 size = entry.st_size if read is None else len(read.source)
                 return _take(folder, ready, fence, want, read, (sign[0], size))
     here = _judge(folder, ready, sign)
@@ -124,18 +125,22 @@ def _take(
     """Stamp and rename. After that one look says whether it was the file that was judged, by inode and size, and whose
     stamp it has. What was for `sure` read a moment ago is not read again.
     """
-    layout, target = folder.layout, f"{folder.root}/{folder.layout.claimed_path(ready, fence)}"
-    now = folder.clock.now()
-    if not _rename(folder, ready, target, now + want.lease, want):
-        return None
-    status = fs.status(target)
+    layout, clock, target = folder.layout, folder.clock, f"{folder.root}/{folder.layout.claimed_path(ready, fence)}"
+    began = clock.now()
+    status = _move(folder, f"{folder.root}/{ready.path}", target, began + want.lease, verbatim=want.verbatim)
     if status is None:
         return None
     same = status.st_size == judged[1]
     if status.st_ino != judged[0] or not (same or layout.rewritten or _is_whole(folder, target, status)):
         _give_back(folder, ready, target, half=status.st_ino == judged[0])  # or another file
         return None
-    since = _stamp_again(folder, target, status, now, want, fence)
+    since = clock.now()
+    if abs(status.st_mtime + folder.cleaned_after - began - want.lease) >= SHIFTED or since - began > want.lease / 10:
+        # Another who tried for it may have stamped it last, with a lease of its own or none at all; and one that stood
+        # still before its rename has not much of its lease left.
+        stamp(folder, target, since + want.lease, _record(folder, fence))
+    if folder.even is None or abs(folder.even - clock.offset()) >= JUMP:
+        _mind_the_clock(folder, fence)
     task = read if sure and same and read is not None else _load(folder, ready, target, read)
     if task is None:
         return None
@@ -144,25 +149,29 @@ def _take(
     return Claim(task=task, worker=want.worker, fence=fence, lease=want.lease, attempt=task.attempts + 1, since=since)
 
 
+def _move(folder: Folder, source: str, target: str, until: float, *, verbatim: bool) -> fs.Stat | None:
+    """The lease is stamped, then one rename decides. A rename leaves the times alone, so whoever judges by the mtime
+    never sees a claim that has none. What came to the target, as it looks then; None: nothing.
+    """
+    here, there, _, _ = folder.hold(folder.layout.ready, folder.layout.claimed, IDS, OUTCOMES)
+    old, new = source[len(here.path) + 1 :], target[len(there.path) + 1 :]
+    try:
+        if not fs.set_times_at(here, old, until - folder.cleaned_after):
+            return None
+    except PermissionError:  # another user's: it is stamped where it may be, once it is ours
+        if not freshen(source):
+            return None
+    if verbatim and _is_held(target):
+        return None
+    if fs.move_at(here, old, there, new):
+        return fs.status_at(there, new)
+    # Git removes the directory of claims with the last of them.
+    return fs.status(target) if folder.make_place(target) and fs.move(source, target) else None
+
+
 def _is_whole(folder: Folder, target: str, status: fs.Stat) -> bool:
     """Whether no editor has begun to save it in place between our look and our rename, or is done."""
     return bool(status.st_size) and not folder.writing.has_writer(target)
-
-
-def _rename(folder: Folder, ready: Spot, target: str, until: float, want: Want) -> bool:
-    """The lease is stamped, then one rename decides. A rename leaves the times alone, so whoever judges by the mtime
-    never sees a claim that has none.
-    """
-    source = f"{folder.root}/{ready.path}"
-    try:
-        if not fs.set_times(source, until - folder.cleaned_after):
-            return False
-    except PermissionError:  # another user's: it is stamped where it may be, once it is ours
-        if not freshen(source):
-            return False
-    if want.verbatim and _is_held(target):
-        return False
-    return fs.move(source, target) or (folder.make_place(target) and fs.move(source, target))
 
 
 def _is_held(target: str) -> bool:
@@ -170,19 +179,6 @@ def _is_held(target: str) -> bool:
     worker by declaration, so a look will do.
     """
     return fs.exists(target)
-
-
-def _stamp_again(folder: Folder, target: str, status: fs.Stat, began: float, want: Want, fence: str) -> float:
-    """Since when it is ours. Another who tried for it may have stamped it last, with a lease of its own or none at all;
-    and one that stood still before its rename has not much of its lease left.
-    """
-    since = folder.clock.now()
-    until = status.st_mtime + folder.cleaned_after
-    if abs(until - began - want.lease) >= SHIFTED or since - began > want.lease / 10:
-        stamp(folder, target, since + want.lease, _record(folder, fence))
-    if folder.even is None or abs(folder.even - folder.clock.offset()) >= JUMP:
-        _mind_the_clock(folder, fence)
-    return since
 
 
 def _load(folder: Folder, ready: Spot, target: str, known: Task | None) -> Task | None:
@@ -222,9 +218,10 @@ def _give_back(folder: Folder, ready: Spot, target: str, *, half: bool = False) 
 def _write_holder(folder: Folder, task: Task, fence: str, taken: tuple[str, fs.Stat], until: float) -> None:
     """A fixed name says nothing of its holder: write it inside, unless the file was taken from us already."""
     target, before = taken
-    scratch = folder.tmp(task.id, fs.fresh_name(), "claim")
+    name = part_name(task.id, fs.fresh_name(), "claim")
     # It takes the task's place, so it must not be torn where the task was whole.
-    folder.write(scratch, folder.layout.claimed_bytes(task, fence, folder.clock.now()), sync=folder.durable)
+    folder.write(name, folder.layout.claimed_bytes(task, fence, folder.clock.now()), sync=folder.durable)
+    scratch = f"{folder.root}/{folder.layout.tmp}/{name}"
     fs.set_times(scratch, until - folder.cleaned_after)
     after = fs.status(target)
     if after is not None and before.st_ino == after.st_ino:

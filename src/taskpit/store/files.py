@@ -32,12 +32,29 @@ if TYPE_CHECKING:
     from taskpit.clock import Clock
     from taskpit.config import Config
     from taskpit.layouts import Layout
+    from taskpit.store import finish as finishing
+    from taskpit.store import put as putting
     from taskpit.store.folder_store import FileMember
     from taskpit.store.index import Placed
     from taskpit.store.manifest import Manifest
     from taskpit.store.port import Lapse, Mend
     from taskpit.store.waiters import Line
     from taskpit.task import Card, Page
+else:
+    putting = finishing = None
+
+
+def _load_putting() -> None:
+    """A command that only claims does without; who stays loads it once."""
+    global putting  # noqa: PLW0603
+    from taskpit.store import put as putting
+
+
+def _load_finishing() -> None:
+    """As above."""
+    global finishing  # noqa: PLW0603
+    from taskpit.store import finish as finishing
+
 
 #: A process that puts one task after the other reserves up to so many ids at a time.
 LARGEST_BLOCK = 64
@@ -140,16 +157,15 @@ class FileStore(House):
     @verb
     def put(self, tasks: Sequence[Task]) -> list[Said]:
         """Row *put*: the id is taken by a link, the file enters by a rename of its own name."""
-        from taskpit.store.put import admit
-
-        self.folder.hold(self.folder.layout.tmp, IDS, self.folder.layout.ready)
+        if putting is None:
+            _load_putting()
         entrants = []
         for task in tasks:
             named, data = self._spell(task)
             told = changelog.line(self.clock.now(), "added_task", named.id, named.by or "keeper", named.title)
             entrants.append((named, data, told))
         try:
-            said = admit(self.folder, entrants)
+            said = putting.admit(self.folder, entrants)
         finally:
             if self.folder.layout.manifest:
                 self._changed()
@@ -189,7 +205,6 @@ class FileStore(House):
     @verb
     def claim(self, want: Want) -> list[Claim]:
         """Row *claim*: whoever renames the ready file has it."""
-        self.folder.hold(self.folder.layout.ready, self.folder.layout.claimed, IDS)
         self._introduce(want.worker, want.lease)
         if not want.even_held and fs.status(f"{self.folder.root}/{PAUSED}") is not None and self.paused():
             return []
@@ -230,14 +245,14 @@ class FileStore(House):
     @verb
     def finish(self, ends: Sequence[End]) -> list[Said]:
         """Row *end of a claim*: seal, then carry out."""
-        from taskpit.store.finish import end, end_all  # a command that only claims does without
-
+        if finishing is None:
+            _load_finishing()
         layout = self.folder.layout
-        self.folder.hold(layout.claimed, layout.tmp, SEALED, OUTCOMES, *layout.results)
+        self.folder.hold(layout.claimed, layout.tmp, SEALED, OUTCOMES)
         try:
             if len(ends) == 1:
-                return [self._patiently(end, self.folder, ends[0])]
-            return end_all(self.folder, ends, self._patiently) if ends else []
+                return [self._patiently(finishing.end, self.folder, ends[0])]
+            return finishing.end_all(self.folder, ends, self._patiently) if ends else []
         finally:
             if layout.manifest:
                 self._changed()
@@ -321,7 +336,7 @@ class FileStore(House):
         from taskpit.store.disk_reserve import hold
         from taskpit.store.mend import mend
 
-        self.folder.hold()
+        self.folder.hold_all()
         if self.folder.config.git == "track" and not dry_run:
             from taskpit.store.git_tracked import agree
 

@@ -75,13 +75,12 @@ LARGEST_PART = 1 << 28
 class Sealed:
     """A claim that has ended (or is about to), and what its name says is left to do."""
 
-    __slots__ = ("_tmp", "digest", "folder", "kind", "nonce", "parts", "path", "settles_late", "spot")
+    __slots__ = ("digest", "folder", "kind", "name", "nonce", "parts", "settles_late", "spot")
 
     def __init__(self, folder: Folder, spot: Spot, nonce: str, end: str) -> None:
-        name = folder.layout.ready_path(spot).rpartition("/")[2]
         self.folder = folder
-        #: Where the token is.
-        self.path = f"{folder.root}/{SEALED}/{name}~{nonce}~{end}"
+        #: What the token is called among the sealed ones.
+        self.name = f"{folder.layout.ready_path(spot).rpartition('/')[2]}~{nonce}~{end}"
         self.spot = spot
         self.nonce = nonce
         self.kind, _, self.parts = end.partition(".")
@@ -89,11 +88,19 @@ class Sealed:
         self.settles_late = folder.durable and self.parts == "r" and folder.syncs_once
         #: Of its result, as whoever wrote it knows it.
         self.digest = ""
-        self._tmp = folder.tmp(spot.id, nonce, "")
+
+    @property
+    def path(self) -> str:
+        """Where the token is."""
+        return f"{self.folder.root}/{SEALED}/{self.name}"
+
+    def named(self, letter: str) -> str:
+        """What this part is called in tmp; a path of its id has been made."""
+        return f"{self.spot.id}~{self.nonce}~{PARTS[letter]}"
 
     def part(self, letter: str) -> str:
         """Where this part was written."""
-        return self._tmp + PARTS[letter]
+        return f"{self.folder.root}/{self.folder.layout.tmp}/{self.named(letter)}"
 
     @property
     def tag(self) -> str:
@@ -167,7 +174,7 @@ def _write(folder: Folder, drawn: Sequence[tuple[Sealed, dict[str, bytes]]]) -> 
     together = folder.syncs_together(sum(len(content) for _, content in early))
     for token, content in drawn:
         for letter, data in content.items():
-            folder.write(token.part(letter), data, sync=folder.durable and not token.settles_late and not together)
+            folder.write(token.named(letter), data, sync=folder.durable and not token.settles_late and not together)
     if early:
         folder.settle(folder.layout.tmp, together=together)
 
@@ -210,7 +217,7 @@ def seal(folder: Folder, claimed: Spot, end: End) -> tuple[Sealed, bool]:
     early = folder.durable and not sealed.settles_late
     try:
         for letter, data in content.items():
-            folder.write(sealed.part(letter), data, sync=early)
+            folder.write(sealed.named(letter), data, sync=early)
         if content and early:
             folder.sync(folder.layout.tmp)
         return sealed, commit(sealed, end.claim)
@@ -221,11 +228,14 @@ def seal(folder: Folder, claimed: Spot, end: End) -> tuple[Sealed, bool]:
 
 def commit(sealed: Sealed, claim: Claim) -> bool:
     """The one call that decides: the claimed file is the sealed one. False: the claim is over."""
-    folder, claimed = sealed.folder, f"{sealed.folder.root}/{sealed.spot.path}"
-    if not folder.layout.guarded:
-        return fs.move(claimed, sealed.path)
+    folder, path = sealed.folder, sealed.spot.path
+    layout = folder.layout
+    claimed, _, there, _ = folder.hold(layout.claimed, layout.tmp, SEALED, OUTCOMES)
+    name = path[len(layout.claimed) + 1 :]
+    if not layout.guarded:
+        return fs.move_at(claimed, name, there, sealed.name)
     with folder.guard(sealed.spot.id):
-        return folder.holds(claim, sealed.spot.path) and fs.move(claimed, sealed.path)
+        return folder.holds(claim, path) and fs.move_at(claimed, name, there, sealed.name)
 
 
 def clear(sealed: Sealed) -> None:
@@ -449,13 +459,14 @@ def _publish_result(sealed: Sealed, end: End | None, line: bytes | None) -> Said
 
 def _retire(sealed: Sealed, task: Task, said: Said) -> None:
     """The token goes, then the result becomes the outcome, in this order."""
-    folder, task_id = sealed.folder, sealed.spot.id
+    folder = sealed.folder
     ended = folder.layout.ended_path(task, Verdict(sealed.kind))
     if ended and (said is Said.OK or sealed.kind == Verdict.DONE):  # else another's name says that it is done
         fs.move(sealed.path, folder.at(ended))
-    fs.remove(sealed.path)  # also after a move: of two names of one file a rename takes none away
-    of, rest = (OUTCOMES, sealed.kind) if said is Said.OK else (LATE, sealed.nonce)
-    fs.move(sealed.part("r"), folder.of(of, task_id, f"~{rest}"))
+    _, tmp, there, outcomes = folder.hold(folder.layout.claimed, folder.layout.tmp, SEALED, OUTCOMES)
+    fs.remove_at(there, sealed.name)  # also after a move: of two names of one file a rename takes none away
+    of, rest = (outcomes, sealed.kind) if said is Said.OK else (folder.dir(LATE), sealed.nonce)
+    fs.move_at(tmp, sealed.named("r"), of, f"{sealed.spot.id}~{rest}")
 
 
 def publish(folder: Folder, ends: Sequence[tuple[Sealed, End, bytes]]) -> list[Said]:
@@ -494,7 +505,7 @@ def _publish_again(sealed: Sealed, end: End, line: bytes | None) -> Said:
     digest = changelog.digest(data)
     again = Sealed(folder, sealed.spot, f"{fs.fresh_name()}{sealed.tag}.{digest}", f"{sealed.kind}.r")
     again.digest = digest
-    folder.write(again.part("r"), data, sync=folder.durable)
+    folder.write(again.named("r"), data, sync=folder.durable)
     if fs.move(sealed.path, again.path):
         folder.sync(folder.layout.tmp, SEALED)
         return _publish_result(again, None, line)

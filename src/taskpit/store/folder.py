@@ -16,14 +16,14 @@ import os
 import stat
 from time import monotonic
 
-from taskpit import fs, kernel
+from taskpit import fs, held_directories, kernel
 from taskpit.clock import Clock
 from taskpit.config import Config
 from taskpit.errors import Invalid, TooLarge
-from taskpit.held_directories import COMPARED, Holding, directory
+from taskpit.held_directories import COMPARED, Dir, Holding, at, directory
 from taskpit.layouts import Layout, Spot
 from taskpit.layouts.layout import NEVER, is_worker
-from taskpit.schema import is_word, path_of
+from taskpit.schema import is_word, name_of, path_of
 from taskpit.store import changelog
 from taskpit.store.flock import BoundedLock, Open
 from taskpit.task import State, Task, Verdict
@@ -32,6 +32,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from taskpit.layouts.layout import Named
     from taskpit.logfile import Log
     from taskpit.store.writers import Writing
     from taskpit.task import Claim
@@ -108,13 +109,17 @@ class Folder:
         #: The changelog, once a process has written to it, and how often.
         self._log: Log | None = None
         self._logs = 0
-        #: When directories that verbs need together were last looked at.
-        self._held: dict[tuple[str, ...], float] = {}
+        #: Directories that verbs need together, as of that time and turn.
+        self._held: dict[tuple[str, ...], tuple[float, int, list[Dir]]] = {}
         self._writing: Writing | None = None
 
     def at(self, relative: str) -> str:
         """The path of something in the queue."""
         return f"{self.root}/{relative}"
+
+    def dir(self, relative: str) -> Dir:
+        """One of the queue's directories, open."""
+        return directory(f"{self.root}/{relative}")
 
     def of(self, folder: str, task_id: str, rest: str = "") -> str:
         """The path of what is called after a task in one of the queue's folders; Invalid if its id cannot be one."""
@@ -125,19 +130,34 @@ class Folder:
         name = fence.partition("~")[0]
         return f"{self.root}/{WORKERS}/{name if is_worker(name) else '-'}"
 
-    def hold(self, *folders: str) -> None:
-        """These directories are the queue's own: refused at once, before anything is done, if one is a link or foreign.
+    def hold(self, *folders: str) -> list[Dir]:
+        """These directories, open: refused at once, before anything is done, if one is a link or foreign.
 
-        Without names, all of them. One that is missing is told by whoever needs it. What was looked at less than a
-        second ago is still open, and nothing but that is used.
+        What was looked at less than a second ago is still open, and nothing but that is used.
         """
-        now = monotonic()
-        if folders and now - self._held.get(folders, -COMPARED) < COMPARED:
-            return
-        self._held[folders] = now
-        for name in folders or (*self.layout.folders, *OURS, self.layout.tmp):
+        now, held = monotonic(), self._held.get(folders)
+        if held is not None and now - held[0] < COMPARED and held[1] == held_directories.turn:
+            return held[2]
+        found = [self._hold(name) for name in folders]
+        self._held[folders] = now, held_directories.turn, found
+        return found
+
+    def _hold(self, name: str) -> Dir:
+        """This one; of the layout's own and tmp, made again: git removes those that are empty."""
+        try:
+            return self.dir(name)
+        except FileNotFoundError:
+            if name not in (*self.layout.folders, self.layout.tmp):
+                raise
+            directory(self.at(name).rpartition("/")[0])  # if the queue itself is gone, it is not made again
+            fs.make_dir(self.at(name))
+            return self.dir(name)
+
+    def hold_all(self) -> None:
+        """None of the directories is a link or foreign. One that is missing is told by whoever needs it."""
+        for name in (*self.layout.folders, *OURS, self.layout.tmp):
             try:
-                directory(f"{self.root}/{name}")
+                self.dir(name)
             except FileNotFoundError:
                 continue
 
@@ -150,14 +170,14 @@ class Folder:
         fs.make_dir(place)
         return True
 
-    def write(self, path: str, data: bytes, *, sync: bool) -> None:
-        """A new temporary file with these bytes, on the disk if `sync`."""
+    def write(self, name: str, data: bytes, *, sync: bool) -> None:
+        """A new temporary file of this name with these bytes, on the disk if `sync`."""
         try:
-            fs.create(path, data, sync=sync)
+            fs.create_at(self.dir(self.layout.tmp), name, data, sync=sync)
         except FileNotFoundError:
-            if not self.make_place(path):
+            if not self.make_place(f"{self.root}/{self.layout.tmp}/{name}"):
                 raise
-            fs.create(path, data, sync=sync)
+            fs.create_at(self.dir(self.layout.tmp), name, data, sync=sync)
 
     def sync(self, *folders: str) -> None:
         """The entries of these directories are on the disk, where power loss must not take them."""
@@ -193,7 +213,7 @@ class Folder:
 
     def tmp(self, task_id: str, nonce: str, part: str) -> str:
         """Where a part of a verb lies before its commit."""
-        return path_of(f"{self.root}/{self.layout.tmp}", task_id, f"~{nonce}~{part}")
+        return f"{self.root}/{self.layout.tmp}/{part_name(task_id, nonce, part)}"
 
     def entries(self, folder: str, about: str = "", among: Iterable[str] | None = None) -> Iterator[Entry]:
         """What wants to be a task or a result in a directory: its name, and what it is or what is wrong.
@@ -321,13 +341,13 @@ class Folder:
                 return said.verdict
         return None
 
-    def is_over(self, spot: Spot) -> bool:
+    def is_over(self, task: Named, outcomes: Dir | None = None) -> bool:
         """Whether it has ended: as far as we know, or as the layout's own places say, whoever wrote there."""
-        known = path_of(f"{self.root}/{OUTCOMES}", spot.id, "~")
+        outcomes, known = outcomes or self.dir(OUTCOMES), name_of(task.id, "~")
         for verdict in VERDICTS:
-            if fs.status(known + verdict) is not None:
+            if fs.status_at(outcomes, known + verdict) is not None:
                 return True
-        for path in self.layout.finished_paths(spot):  # noqa: SIM110 - each look is one call, nothing in between
+        for path in self.layout.finished_paths(task):  # noqa: SIM110 - each look is one call, nothing in between
             if fs.status(f"{self.root}/{path}") is not None:
                 return True
         return False
@@ -358,7 +378,7 @@ class Folder:
     def read(self, path: str) -> tuple[bytes, fs.Stat]:
         """The bytes of a task's file and its status; Invalid if it can't be one, FileNotFoundError if it is gone."""
         try:
-            return fs.read(path, self.config.largest_task + SLACK)
+            return fs.read_at(*at(path), self.config.largest_task + SLACK)
         except PermissionError:
             raise Unreadable("its permissions keep us out") from None
         except fs.NotAFile:
@@ -505,21 +525,29 @@ class Folder:
 
         A command that tells once takes its turn under a lock, and so does everybody on a network filesystem.
         """
+        if self._log is not None:
+            self._log.append(data)
+            return
         self._logs += 1
         if self._logs == SEVERAL and kernel.is_local(self.root):
             from taskpit.logfile import Log
 
             self._log = Log(self.at(CHANGELOG))
-        if self._log is None:
-            fs.append(self.at(CHANGELOG), data)
-        else:
             self._log.append(data)
+        else:
+            fs.append(self.at(CHANGELOG), data)
 
     def close(self) -> None:
         """Let go of what is kept open."""
         if self._log is not None:
             self._log.close()
+        self._held.clear()
         self._holding.close()
+
+
+def part_name(task_id: str, nonce: str, part: str) -> str:
+    """What a part of a verb is called before its commit."""
+    return name_of(task_id, f"~{nonce}~{part}")
 
 
 def freshen(path: str) -> bool:

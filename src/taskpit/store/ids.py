@@ -13,7 +13,7 @@ from taskpit.layouts import Spot
 from taskpit.schema import is_word, path_of
 from taskpit.store.flock import BoundedLock
 from taskpit.store.folder import HIDDEN, IDS, Folder
-from taskpit.task import State, Task
+from taskpit.task import State
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def allot(folder: Folder, count: int) -> list[str]:
 
 def unused(folder: Folder, ids: Sequence[str]) -> list[str]:
     """Those of these that nobody has, under whatever name."""
-    return free(folder, [Task(id=one, title="") for one in ids], _listed(folder))
+    return free(folder, [Spot(state=State.READY, id=one) for one in ids], _listed(folder))
 
 
 def free(folder: Folder, tasks: Sequence[Named], listed: Sequence[str]) -> list[str]:

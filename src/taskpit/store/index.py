@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     Candidate = tuple[str, Task, Sign]
     Placed = tuple[Order, str, Task, Sign]
 
+#: What a watch says of a name, as in `taskpit.watch`, which only those who wait load: it came, and nobody writes it.
+COMES, WHOLE = 0x80 | 0x100 | 0x8, 0x80 | 0x8
 #: Tries are spread over so many of equal priority at most, and for so many seconds after somebody was faster.
 WIDEST, CROWDED = 32, 0.25
 
@@ -273,8 +275,6 @@ class Ready:
 
     def _note(self, changes: list[tuple[str, str, int]]) -> None:
         """What the watch told, in its order."""
-        from taskpit.watch import COMES, WHOLE
-
         for folder, file, said in changes:
             if folder != self._path:
                 self._outcomes = True

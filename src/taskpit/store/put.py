@@ -16,10 +16,10 @@ from taskpit import fs, schema
 from taskpit.errors import Invalid
 from taskpit.layouts import Spot
 from taskpit.records import Value
-from taskpit.schema import path_of
+from taskpit.schema import name_of
 from taskpit.store import changelog
 from taskpit.store.changelog import with_row
-from taskpit.store.folder import IDS, LARGEST_RESULT, SEALED, Folder
+from taskpit.store.folder import IDS, LARGEST_RESULT, SEALED, Folder, part_name
 from taskpit.task import Said, State, Task
 from taskpit.text import read_json
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     #: A task with its bytes, and the line that tells of it.
     Entrant = tuple[Task, bytes, bytes]
-    #: Where its bytes lie, where what was asked for lies (the same file in most layouts), where it shall go.
+    #: What its bytes are called in tmp, what was asked for is (the same file in most layouts), and where it shall go.
     Draft = tuple[str, str, str]
 
 #: A list of parts is ours, but nobody may make us read without end.
@@ -41,30 +41,42 @@ def admit(folder: Folder, entrants: Sequence[Entrant]) -> list[Said]:
 
     Where the disk refuses one, those before it are in.
     """
+    tmp, ids, _ = folder.hold(folder.layout.tmp, IDS, folder.layout.ready)
     drafts, trouble = _write(folder, entrants)
     said: list[Said] = []
+    known: list[tuple[Entrant, Draft]] = []
     try:
-        for number, (_, original, _) in enumerate(drafts):
-            task_id = entrants[number][0].id
-            entry = path_of(f"{folder.root}/{IDS}", task_id)
-            new = fs.link(original, entry) or (clear_torn(folder, task_id) and fs.link(original, entry))
-            said.append(Said.CREATED if new else Said.EXISTS)
+        for entrant, draft in zip(entrants, drafts, strict=False):  # as many as the disk took
+            task_id = entrant[0].id
+            if not fs.link_at(tmp, draft[1], ids, name_of(task_id)) and not (
+                clear_torn(folder, task_id) and fs.link_at(tmp, draft[1], ids, task_id)
+            ):
+                said.append(Said.EXISTS)
+                continue
+            said.append(Said.CREATED)
+            known.append((entrant, draft))
     except OSError as error:
         trouble = error.with_traceback(None)  # which would keep the directory open that refused
-    known = [(entrants[number], drafts[number]) for number, one in enumerate(said) if one is Said.CREATED]
     if folder.durable and folder.syncs_once:
-        _settle(folder, [(entrant[0], draft) for entrant, draft in known])
+        _settle(folder, known)
     _bring_in(folder, known)
-    for number, (tmp, original, _) in enumerate(drafts):
-        if number == len(said):
-            continue  # its link was refused, and nobody knows whether it was made: left for the keeper
-        if number > len(said) or said[number] is not Said.CREATED:
-            fs.remove(tmp)
-        if original != tmp:
-            fs.remove(original)
+    if trouble is not None or len(known) < len(drafts) or folder.layout.rewritten:
+        _clear_up(folder, drafts, said)
     if trouble is not None:
         raise trouble
     return said
+
+
+def _clear_up(folder: Folder, drafts: Sequence[Draft], said: Sequence[Said]) -> None:
+    """What is no longer needed of these is gone."""
+    tmp = folder.dir(folder.layout.tmp)
+    for number, (draft, original, _) in enumerate(drafts):
+        if number == len(said):
+            continue  # its link was refused, and nobody knows whether it was made: left for the keeper
+        if number > len(said) or said[number] is not Said.CREATED:
+            fs.remove_at(tmp, draft)
+        if original != draft:
+            fs.remove_at(tmp, original)
 
 
 class Part(Value):
@@ -106,19 +118,18 @@ def _write(folder: Folder, entrants: Sequence[Entrant]) -> tuple[list[Draft], OS
     digest of its bytes, so that nobody does with half of them.
     """
     layout, early = folder.layout, folder.durable and not folder.syncs_once
-    drafts_in = f"{folder.root}/{layout.tmp}"
     together = early and folder.syncs_together(len(entrants))
     drafts: list[Draft] = []
     trouble = None
     try:
         for task, data, _ in entrants:
             ready, nonce = layout.ready_path(task), f"{fs.fresh_name()}.{changelog.digest(data)}"
-            tmp = original = path_of(drafts_in, task.id, f"~{nonce}~put~{ready.rpartition('/')[2]}")
+            draft = original = f"{task.id}~{nonce}~put~{ready.rpartition('/')[2]}"  # a path of this id has been made
             if layout.rewritten:  # others write into the ready file: what was asked for gets a file of its own
-                original = folder.tmp(task.id, nonce, "id")  # first: without it the other may be cleared up
+                original = part_name(task.id, nonce, "id")  # first: without it the other may be cleared up
                 folder.write(original, data, sync=early and not together)
-            folder.write(tmp, data, sync=early and not together)
-            drafts.append((tmp, original, ready))
+            folder.write(draft, data, sync=early and not together)
+            drafts.append((draft, original, ready))
     except OSError as error:
         trouble = error.with_traceback(None)  # which would keep the directory open that refused
     if drafts and early:  # an id that is known must not belong to a file that is not there
@@ -126,21 +137,22 @@ def _write(folder: Folder, entrants: Sequence[Entrant]) -> tuple[list[Draft], OS
     return drafts, trouble
 
 
-def _settle(folder: Folder, known: Sequence[tuple[Task, Draft]]) -> None:
+def _settle(folder: Folder, known: Sequence[tuple[Entrant, Draft]]) -> None:
     """Bytes and ids of these are on the disk. What the disk refuses was never there: it is written anew, if at all."""
+    tmp = folder.at(folder.layout.tmp)
     try:
         if folder.syncs_together(len(known)):
             fs.sync_all(folder.at(IDS))
             return
-        for _, (tmp, original, _) in known:
-            fs.sync_path(tmp)
-            if original != tmp:
-                fs.sync_path(original)
+        for _, (draft, original, _) in known:
+            fs.sync_path(f"{tmp}/{draft}")
+            if original != draft:
+                fs.sync_path(f"{tmp}/{original}")
     except OSError:
-        for task, (tmp, original, _) in known:
-            if fs.remove(tmp):  # else it was rolled forward
+        for (task, _, _), (draft, original, _) in known:
+            if fs.remove(f"{tmp}/{draft}"):  # else it was rolled forward
                 fs.remove(folder.of(IDS, task.id))
-                fs.remove(original)
+                fs.remove(f"{tmp}/{original}")
         raise
 
 
@@ -149,12 +161,18 @@ def _bring_in(folder: Folder, known: Sequence[tuple[Entrant, Draft]]) -> None:
     if not known:
         return
     lines = []
-    for (task, _, line), (tmp, _, ready) in known:
-        status = fs.status(tmp)
+    tmp, _, place = folder.hold(folder.layout.tmp, IDS, folder.layout.ready)
+    for (task, _, line), (draft, _, ready) in known:
+        status = fs.status_at(tmp, draft)
         lines.append(with_row(line, task, ready.rpartition("/")[2], status) if status is not None else line)
     folder.log(b"".join(lines))
-    for (task, _, _), (tmp, _, ready) in known:
-        enter(folder, task.id, tmp, ready)
+    for (task, _, _), (draft, _, ready) in known:
+        try:
+            entered = fs.move_new_at(tmp, draft, place, ready.rpartition("/")[2])
+        except FileExistsError:
+            entered = False
+        if not entered:
+            enter(folder, task.id, fs.path_in(tmp, draft), ready)
     if folder.durable and not folder.syncs_once:
         folder.sync(IDS, folder.layout.ready)  # together: one journal settles both at once
 

@@ -18,9 +18,9 @@ def reopen(folder: Folder, task: Task) -> Said:
     """
     parts = "nbo" if folder.layout.rewritten else "no"
     sealed = Sealed(folder, Spot(state=State.READY, id=task.id, slug=task.slug), fs.fresh_name(), f"ready.{parts}")
-    folder.write(sealed.part("n"), folder.spell(task, SLACK), sync=folder.durable)
+    folder.write(sealed.named("n"), folder.spell(task, SLACK), sync=folder.durable)
     if "b" in parts:
-        folder.write(sealed.part("b"), folder.layout.beside(task), sync=folder.durable)
+        folder.write(sealed.named("b"), folder.layout.beside(task), sync=folder.durable)
     folder.sync(folder.layout.tmp, SEALED)  # no earlier end may come back and be carried out beside this one
     _learn_failure(folder, task.id)
     if folder.outcome(task.id) in (Verdict.FAILED, Verdict.CANCELLED):
@@ -63,7 +63,7 @@ def take_again(folder: Folder, spot: Spot, here: fs.Stat) -> bool:
     except OSError:
         return False
     if "b" in parts:
-        folder.write(sealed.part("b"), folder.layout.beside(task), sync=folder.durable)
+        folder.write(sealed.named("b"), folder.layout.beside(task), sync=folder.durable)
     folder.sync(folder.layout.tmp, SEALED)
     fs.remove(folder.of(STOPS, spot.id))
     if fs.move(folder.outcome_path(spot.id, verdict), sealed.path):
