@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
-import time
 from _thread import allocate_lock
+from time import monotonic
 
 from taskpit import fs
 
@@ -39,7 +39,7 @@ class Log:
         data = BREAK + lines
         with self._turn:
             try:
-                if time.monotonic() - self._looked >= EVERY:
+                if monotonic() - self._looked >= EVERY:
                     self._open()
                 if fs.write_once(self._fd, data, self.path):
                     return
@@ -57,10 +57,10 @@ class Log:
             self._close()
         if self._fd < 0:
             self._fd, _ = fs.open_regular(self.path, fs.APPEND | os.O_NONBLOCK)
-            self._looked = time.monotonic()
+            self._looked = monotonic()
 
     def _is_current(self) -> bool:
-        self._looked, mine, there = time.monotonic(), os.fstat(self._fd), fs.status(self.path)
+        self._looked, mine, there = monotonic(), os.fstat(self._fd), fs.status(self.path)
         return there is not None and (there.st_dev, there.st_ino) == (mine.st_dev, mine.st_ino)
 
     def _close(self) -> None:

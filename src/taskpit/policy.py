@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 
 from taskpit.clock import iso, say_duration
-from taskpit.task import Ask, Done, End, Failed, Release, Result, Retry, Split, Try, Verdict, brought
+from taskpit.task import Ask, Done, End, Failed, Release, Result, Retry, Split, Try, Verdict
 from taskpit.text import headline, one_line
 
 TYPE_CHECKING = False
@@ -135,7 +135,11 @@ def _result(claim: Claim, outcome: Done | Failed, verdict: Verdict, reason: str,
         worker=claim.fence,
         attempt=claim.attempt,
         finished=now,
-        **brought(outcome),
+        output=outcome.output,
+        evidence=outcome.evidence,
+        seconds=outcome.seconds,
+        cost=outcome.cost,
+        log=outcome.log,
     )
 
 

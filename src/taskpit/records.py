@@ -93,10 +93,9 @@ class Value:
     if not TYPE_CHECKING:
 
         def __init__(self, **given: object) -> None:
-            fields = self.__dict__
-            fields.update(self._blank)
-            fields.update(given)
-            if len(fields) != len(self._blank) or not given.keys() >= self._required:
+            fields, blank = self.__dict__, self._blank
+            fields.update(blank, **given)
+            if len(fields) != len(blank) or not given.keys() >= self._required:
                 self._refuse(given)
 
     def _refuse(self, given: dict[str, object]) -> None:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 #: An entry is moved out or unmade; moved in, made, or its writer has closed it.
 GOES, COMES = 0x40 | 0x200, 0x80 | 0x100 | 0x8
+#: An entry is moved in or unmade.
+CALM = 0x80 | 0x200
 #: Of these, the ones after which nobody is writing it: moved in, closed.
 WHOLE = 0x80 | 0x8
 #: A watched file that somebody had open for writing is closed (whoever it was lets go, or is dead), or is moved.
@@ -38,9 +40,11 @@ POLL_SECONDS = 0.25
 class Watch:
     """Waits for changes in some directories."""
 
-    def __init__(self, paths: Sequence[str], mask: int = GOES | COMES) -> None:
+    def __init__(self, paths: Sequence[str], mask: int = GOES | COMES, *, calm: Sequence[str] = ()) -> None:
         self._paths = [path for path in paths if os.path.exists(path)]
         self._mask = mask
+        #: Of these only what is moved in or unmade is told, not what is written there.
+        self._calm = calm
         self._watches: dict[int, str] = {}
         #: Which files have these names, and whether others were found there since: the kernel tells nothing of them.
         self._known, self._replaced = self._inodes(), False
@@ -58,7 +62,7 @@ class Watch:
         if fd < 0 or add is None:
             return None
         for path in self._paths:
-            watch = add(fd, os.fsencode(path), self._mask)
+            watch = add(fd, os.fsencode(path), CALM if path in self._calm else self._mask)
             if watch < 0:
                 os.close(fd)
                 return None

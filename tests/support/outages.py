@@ -197,7 +197,18 @@ def beside(disk):
 #: Where claimed files lie in one layout or another.
 CLAIMED = ("claimed", "processing", "tasks")
 #: Functions that only pass an fsync on.
-PASSING_ON = ("create", "replace", "append", "sync_dir", "sync_all", "_sync", "sync_filesystem", "sync", "settle")
+PASSING_ON = (
+    "create_at",
+    "create",
+    "replace",
+    "append",
+    "sync_dir",
+    "sync_all",
+    "_sync",
+    "sync_filesystem",
+    "sync",
+    "settle",
+)
 PASSING_ON += (
     "<listcomp>",
     "<lambda>",

@@ -112,9 +112,24 @@ OTHERS = tuple(name for name in Task.kinds() if name not in UNTOLD and name not 
 FIELDS += tuple((name, name.replace("_", "-"), *BY_KIND[Task.kinds()[name]]) for name in OTHERS)
 #: What the bullet `carried` may say of a task: never its name, and never a command that `done-when` does not show.
 CARRIES = frozenset({field for field, _, _, _ in FIELDS if field != "check"} | {"body"})
-READ = {bullet: (field, read) for field, bullet, read, _ in FIELDS}
+UNKNOWN: tuple[str, Callable[[str], object] | None] = ("", None)
+READ: dict[str, tuple[str, Callable[[str], object] | None]] = {
+    bullet: (field, read) for field, bullet, read, _ in FIELDS
+}
+WRITE = {field: (bullet, write) for field, bullet, _, write in FIELDS}
 KNOWN = frozenset({bullet for _, bullet, _, _ in FIELDS} | {"attempts"})
 PROSE = frozenset({"task", "done-when", "hold", "last-error"})
+
+
+def _counts(text: str) -> tuple[int, int]:
+    """`3` are three attempts; `1 of 3` says that one is spent."""
+    spent, of, allowed = text.strip().rpartition(" of ")
+    if not allowed.isdecimal() or (of and not spent.isdecimal()):
+        raise ValueError("write how many attempts there may be, or `1 of 3`")
+    return schema.whole("attempts", int(spent or 0)), schema.whole("max_attempts", int(allowed))
+
+
+READ["attempts"] = ("attempts", _counts)
 
 
 def load_task(spot: Spot, data: bytes, *, title_in_heading: bool = False) -> Task:
@@ -126,23 +141,19 @@ def load_task(spot: Spot, data: bytes, *, title_in_heading: bool = False) -> Tas
     bullets, heading, body = skimmed or _studied(data)
     fields: dict[str, Any] = {}
     extra: dict[str, object] = {}
-    said: dict[str, str] = {}
     for bullet, value in bullets:
-        if bullet not in KNOWN:
+        field, read = READ.get(bullet, UNKNOWN)
+        if read is None:
             extra[bullet] = _plain_or_json(value)
-        elif bullet not in said:  # of two the first counts
-            said[bullet] = value
+        elif field not in fields:  # of two the first counts
             try:
-                if bullet == "attempts":
-                    fields["attempts"], fields["max_attempts"] = _counts(value)
-                else:
-                    field, read = READ[bullet]
-                    fields[field] = read(value)
+                fields[field] = read(value)
             except ValueError as error:
                 raise _unreadable(bullet, value, error) from None
-    done_when = said.get("done-when")
-    if done_when and not fields.get("check"):
-        extra["done-when"] = done_when  # a sentence for people
+            if field == "check" and value and not fields[field]:
+                extra[bullet] = value  # a sentence for people
+    if "attempts" in fields:
+        fields["attempts"], fields["max_attempts"] = fields["attempts"]
     if title_in_heading or not fields.get("title"):
         bullet = fields.get("title") or ""
         fields["title"] = _title(heading, body, spot, bullet, title_in_heading=title_in_heading)
@@ -224,9 +235,10 @@ def _is_plain(task: Task) -> bool:
 def _plain_page(task: Task, heading: str, *, title_in_heading: bool) -> bytes:
     """A new task that needs no care."""
     text, said = f"# {_flat(heading)}\n", task.__dict__
-    for field, bullet, _, write in FIELDS[1:] if title_in_heading else FIELDS:
-        if value := said[field]:  # plain words stay as they are
-            text += f"- **{bullet}:** {value if write is one_line else write(value)}\n"
+    for field in filter(said.get, WRITE):
+        bullet, write = WRITE[field]
+        if not (title_in_heading and field == "title"):  # plain words stay as they are
+            text += f"- **{bullet}:** {said[field] if write is one_line else write(said[field])}\n"
     if task.attempts or task.max_attempts:
         text += f"- **attempts:** {_spent(task)}\n"
     body = task.body.strip("\n")
@@ -377,14 +389,6 @@ def _read(bullet: str, text: str, read: Callable[[str], Any]) -> Any:
 
 def _unreadable(bullet: str, text: str, error: ValueError) -> Invalid:
     return Invalid(f"**{bullet}:** {text[:80]!r} cannot be read: {error}", field=bullet)
-
-
-def _counts(text: str) -> tuple[int, int]:
-    """`3` are three attempts; `1 of 3` says that one is spent."""
-    spent, of, allowed = text.strip().rpartition(" of ")
-    if not allowed.isdecimal() or (of and not spent.isdecimal()):
-        raise ValueError("write how many attempts there may be, or `1 of 3`")
-    return schema.whole("attempts", int(spent or 0)), schema.whole("max_attempts", int(allowed))
 
 
 def _title(heading: str, body: str, spot: Spot, bullet: str, *, title_in_heading: bool) -> str:

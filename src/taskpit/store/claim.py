@@ -21,6 +21,7 @@ from taskpit.schema import name_of
 from taskpit.store import changelog
 from taskpit.store.flock import BoundedLock
 from taskpit.store.folder import IDS, OUTCOMES, STOPS, TOUCHES, Folder, Unreadable, freshen, part_name
+from taskpit.store.folder_store import PAUSED, paused
 from taskpit.task import Claim, End, Said, State, Task, Verdict, Want
 
 TYPE_CHECKING = False
@@ -67,11 +68,10 @@ def take(
     """
     fence, read = _fence(want), known if known is not None and known.was_read else None
     if sign is not None and not folder.layout.guarded:
-        _, _, ids, outcomes = folder.hold(folder.layout.ready, folder.layout.claimed, IDS, OUTCOMES)
-        entry = fs.status_at(ids, name_of(ready.id))
+        entry = fs.status_at(folder.hold(folder.of_claim)[2], name_of(ready.id))
         if entry is not None and entry.st_ino == sign[0] and entry.st_nlink == ALONE:  # the registered task
             known_so = read is not None or _is_as_told(entry, sign)
-            if known_so and not folder.is_over(known or ready, outcomes):
+            if known_so and not folder.is_over(known or ready):
                 size = entry.st_size if read is None else len(read.source)
                 return _take(folder, ready, fence, want, read, (sign[0], size))
     here = _judge(folder, ready, sign)
@@ -153,7 +153,7 @@ def _move(folder: Folder, source: str, target: str, until: float, *, verbatim: b
     """The lease is stamped, then one rename decides. A rename leaves the times alone, so whoever judges by the mtime
     never sees a claim that has none. What came to the target, as it looks then; None: nothing.
     """
-    here, there, _, _ = folder.hold(folder.layout.ready, folder.layout.claimed, IDS, OUTCOMES)
+    here, there, _, _ = folder.hold(folder.of_claim)
     old, new = source[len(here.path) + 1 :], target[len(there.path) + 1 :]
     try:
         if not fs.set_times_at(here, old, until - folder.cleaned_after):
@@ -360,6 +360,8 @@ class Chooser:
         ends = self._ends() if knew else ()  # only if needs were in the way when we last looked
         self._next_due, self._needs = NEVER_DUE, False
         ready.refresh()
+        if not want.even_held and ready.may_be_paused() and self.is_paused():
+            return []
         taken = self._take_some(want) or (self._take_some(want) if ready.recheck() else [])
         if not taken and not told and self._asked:
             ready.watch()  # whoever asks again is told of changes from now on
@@ -371,6 +373,13 @@ class Chooser:
                 del self._idle[next(iter(self._idle))]
             self._idle[sort] = Idle(ends if self._needs else (), self._next_due, until, ready.news)
         return taken
+
+    def is_paused(self) -> bool:
+        """Whether nothing is given out."""
+        if fs.status(f"{self.folder.root}/{PAUSED}") is not None:
+            return bool(paused(self.folder))
+        self._ready.not_paused()
+        return False
 
     def _is_idle(self, idle: Idle) -> bool:
         """Whether nothing has changed since nothing was there when we last tried."""
@@ -390,8 +399,9 @@ class Chooser:
         try:
             for file, task, sign in ready.best(self._fits, want):
                 spot = Spot(state=State.READY, id=task.id, slug=task.slug, path=f"{self.folder.layout.ready}/{file}")
-                claim = self._take(spot, want, alone=bool(task.touches or task.limits), known=task, sign=sign)
-                if claim is not None or not (task.touches or task.limits):  # one that was in a way stays a candidate
+                alone = bool(task.touches or task.limits)
+                claim = self._take(spot, want, alone=alone, known=task, sign=sign)
+                if claim is not None or not alone:  # one that was in a way stays a candidate
                     ready.gone(file, missed=claim is None)
                 if claim is not None:
                     taken.append(claim)

@@ -19,8 +19,8 @@ from taskpit.store import changelog
 from taskpit.store import claim as claims
 from taskpit.store.claim import Chooser
 from taskpit.store.disk_errors import verb
-from taskpit.store.folder import CHANGELOG, IDS, LINE, NOTES, OUTCOMES, SEALED, Unreadable, stub
-from taskpit.store.folder_store import PAUSED, House
+from taskpit.store.folder import CHANGELOG, IDS, LINE, NOTES, Unreadable, stub
+from taskpit.store.folder_store import House
 from taskpit.task import Claim, End, Event, Lock, Said, State, Task, Want
 from taskpit.text import one_line
 
@@ -206,9 +206,9 @@ class FileStore(House):
     def claim(self, want: Want) -> list[Claim]:
         """Row *claim*: whoever renames the ready file has it."""
         self._introduce(want.worker, want.lease)
-        if not want.even_held and fs.status(f"{self.folder.root}/{PAUSED}") is not None and self.paused():
-            return []
         if want.ids:
+            if not want.even_held and self.paused():
+                return []
             taken = self._chooser.take_named(want)
         else:
             with self._turn:
@@ -247,14 +247,12 @@ class FileStore(House):
         """Row *end of a claim*: seal, then carry out."""
         if finishing is None:
             _load_finishing()
-        layout = self.folder.layout
-        self.folder.hold(layout.claimed, layout.tmp, SEALED, OUTCOMES)
         try:
             if len(ends) == 1:
                 return [self._patiently(finishing.end, self.folder, ends[0])]
             return finishing.end_all(self.folder, ends, self._patiently) if ends else []
         finally:
-            if layout.manifest:
+            if self.folder.layout.manifest:
                 self._changed()
 
     def _patiently(self, step: Callable[..., Said], *given: object) -> Said:

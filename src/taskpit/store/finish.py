@@ -127,6 +127,7 @@ def end_all(folder: Folder, ends: Sequence[End], patiently: Callable[..., Said])
     If the disk refuses something in between, they go on one by one, `patiently`: what is sealed is carried out as
     far as it is not yet, what is not is ended from the beginning.
     """
+    folder.hold(folder.of_end)  # refused before anything is written
     drawn = [(how, draw_up(folder, _spot(folder, how.claim), how)) for how in ends]
     said: dict[int, Said] = {}
     sealed: dict[int, tuple[Sealed, End]] = {}
@@ -213,6 +214,7 @@ def draw_up(folder: Folder, claimed: Spot, end: End) -> tuple[Sealed, dict[str, 
 
 def seal(folder: Folder, claimed: Spot, end: End) -> tuple[Sealed, bool]:
     """Write what follows, then commit. False: the claim is over, and the parts lie there for nobody."""
+    folder.hold(folder.of_end)  # refused before anything is written
     sealed, content = draw_up(folder, claimed, end)
     early = folder.durable and not sealed.settles_late
     try:
@@ -230,7 +232,7 @@ def commit(sealed: Sealed, claim: Claim) -> bool:
     """The one call that decides: the claimed file is the sealed one. False: the claim is over."""
     folder, path = sealed.folder, sealed.spot.path
     layout = folder.layout
-    claimed, _, there, _ = folder.hold(layout.claimed, layout.tmp, SEALED, OUTCOMES)
+    claimed, _, there, _ = folder.hold(folder.of_end)
     name = path[len(layout.claimed) + 1 :]
     if not layout.guarded:
         return fs.move_at(claimed, name, there, sealed.name)
@@ -463,7 +465,7 @@ def _retire(sealed: Sealed, task: Task, said: Said) -> None:
     ended = folder.layout.ended_path(task, Verdict(sealed.kind))
     if ended and (said is Said.OK or sealed.kind == Verdict.DONE):  # else another's name says that it is done
         fs.move(sealed.path, folder.at(ended))
-    _, tmp, there, outcomes = folder.hold(folder.layout.claimed, folder.layout.tmp, SEALED, OUTCOMES)
+    _, tmp, there, outcomes = folder.hold(folder.of_end)
     fs.remove_at(there, sealed.name)  # also after a move: of two names of one file a rename takes none away
     of, rest = (outcomes, sealed.kind) if said is Said.OK else (folder.dir(LATE), sealed.nonce)
     fs.move_at(tmp, sealed.named("r"), of, f"{sealed.spot.id}~{rest}")

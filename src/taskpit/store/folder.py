@@ -112,6 +112,10 @@ class Folder:
         #: Directories that verbs need together, as of that time and turn.
         self._held: dict[tuple[str, ...], tuple[float, int, list[Dir]]] = {}
         self._writing: Writing | None = None
+        #: What each verb holds.
+        self.of_put = (layout.tmp, IDS, layout.ready)
+        self.of_claim = (layout.ready, layout.claimed, IDS, OUTCOMES)
+        self.of_end = (layout.claimed, layout.tmp, SEALED, OUTCOMES)
 
     def at(self, relative: str) -> str:
         """The path of something in the queue."""
@@ -130,7 +134,7 @@ class Folder:
         name = fence.partition("~")[0]
         return f"{self.root}/{WORKERS}/{name if is_worker(name) else '-'}"
 
-    def hold(self, *folders: str) -> list[Dir]:
+    def hold(self, folders: tuple[str, ...]) -> list[Dir]:
         """These directories, open: refused at once, before anything is done, if one is a link or foreign.
 
         What was looked at less than a second ago is still open, and nothing but that is used.
@@ -341,9 +345,9 @@ class Folder:
                 return said.verdict
         return None
 
-    def is_over(self, task: Named, outcomes: Dir | None = None) -> bool:
+    def is_over(self, task: Named) -> bool:
         """Whether it has ended: as far as we know, or as the layout's own places say, whoever wrote there."""
-        outcomes, known = outcomes or self.dir(OUTCOMES), name_of(task.id, "~")
+        outcomes, known = self.hold(self.of_claim)[3], name_of(task.id, "~")
         for verdict in VERDICTS:
             if fs.status_at(outcomes, known + verdict) is not None:
                 return True

@@ -16,12 +16,12 @@ from __future__ import annotations
 import os
 from bisect import bisect_left, bisect_right
 
-from taskpit import fs, listing
+from taskpit import fs, kernel, listing
 from taskpit.errors import Invalid
 from taskpit.layouts.layout import NEVER
 from taskpit.rules import order
 from taskpit.store.changelog import is_tied, row_of, task_of
-from taskpit.store.folder import CHANGELOG, INDEX, OUTCOMES, Unreadable
+from taskpit.store.folder import CHANGELOG, HIDDEN, INDEX, OUTCOMES, Unreadable
 from taskpit.task import State, Task
 
 TYPE_CHECKING = False
@@ -184,6 +184,11 @@ class Ready:
         self._taken: dict[str, None] = {}
         self._outcomes = False
         self._only_looks = False
+        #: Where a pause is told, whether somebody may have paused or gone on since we last looked, and whether we would
+        #: have heard of it.
+        self._hidden = folder.at(HIDDEN)
+        self._pauses, self._heard = True, False
+        self._is_local = kernel.is_local(folder.root)
         #: Names of files that are no tasks yet, and when each is looked at again whatever the watch tells.
         self._unfinished: dict[str, float] = {}
 
@@ -195,7 +200,7 @@ class Ready:
         `closely`, to look and not to claim: also what others dropped beside a catalogue, unless there is very much. Who
         only looks sets nothing aside.
         """
-        self._only_looks = closely
+        self._only_looks, self._heard = closely, False
         if self._catalog is not None or (self._listed is None and listing.has_catalog(self._folder.at(INDEX))):
             try:
                 self._follow(closely=closely)
@@ -217,7 +222,7 @@ class Ready:
             return self._watch
         from taskpit.watch import Watch
 
-        self._watch = Watch([self._path, self._folder.at(OUTCOMES)])
+        self._watch = Watch([self._path, self._folder.at(OUTCOMES), self._hidden], calm=[self._hidden])
         return None
 
     def _watch_or_list(self) -> None:
@@ -237,7 +242,15 @@ class Ready:
         if not self._hear():
             self._listed = None if self._catalog is None else self._listed  # look for ourselves
             return True
-        return bool(self._came) or self._outcomes
+        return bool(self._came) or self._outcomes or self._pauses
+
+    def may_be_paused(self) -> bool:
+        """Whether somebody has to look if tasks are given out: not if the kernel told that nobody has paused since."""
+        return self._pauses or not (self._heard and self._is_local and self.told)
+
+    def not_paused(self) -> None:
+        """Somebody has looked since we last heard."""
+        self._pauses = False
 
     @property
     def told(self) -> bool:
@@ -262,7 +275,7 @@ class Ready:
         """What is gone is forgotten, what came is noted; False if nobody can tell."""
         watch = self._watch or self.watch()
         changes = watch.changes() if watch is not None else None
-        self._outcomes = False
+        self._outcomes, self._heard = False, changes is not None
         if changes:
             self._note(changes)
         if self._unfinished:
@@ -278,6 +291,7 @@ class Ready:
         for folder, file, said in changes:
             if folder != self._path:
                 self._outcomes = True
+                self._pauses = self._pauses or folder == self._hidden
             elif said & COMES:
                 self._came[file] = bool(said & WHOLE)
                 self._taken.pop(file, None)

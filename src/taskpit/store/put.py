@@ -41,7 +41,7 @@ def admit(folder: Folder, entrants: Sequence[Entrant]) -> list[Said]:
 
     Where the disk refuses one, those before it are in.
     """
-    tmp, ids, _ = folder.hold(folder.layout.tmp, IDS, folder.layout.ready)
+    tmp, ids, place = folder.hold(folder.of_put)
     drafts, trouble = _write(folder, entrants)
     said: list[Said] = []
     known: list[tuple[Entrant, Draft]] = []
@@ -59,7 +59,8 @@ def admit(folder: Folder, entrants: Sequence[Entrant]) -> list[Said]:
         trouble = error.with_traceback(None)  # which would keep the directory open that refused
     if folder.durable and folder.syncs_once:
         _settle(folder, known)
-    _bring_in(folder, known)
+    if known:
+        _bring_in(folder, known, tmp, place)
     if trouble is not None or len(known) < len(drafts) or folder.layout.rewritten:
         _clear_up(folder, drafts, said)
     if trouble is not None:
@@ -156,12 +157,9 @@ def _settle(folder: Folder, known: Sequence[tuple[Entrant, Draft]]) -> None:
         raise
 
 
-def _bring_in(folder: Folder, known: Sequence[tuple[Entrant, Draft]]) -> None:
+def _bring_in(folder: Folder, known: Sequence[tuple[Entrant, Draft]], tmp: fs.Dir, place: fs.Dir) -> None:
     """The ids of these are known: their files enter, once the log tells of them; nobody comes back for that."""
-    if not known:
-        return
     lines = []
-    tmp, _, place = folder.hold(folder.layout.tmp, IDS, folder.layout.ready)
     for (task, _, line), (draft, _, ready) in known:
         status = fs.status_at(tmp, draft)
         lines.append(with_row(line, task, ready.rpartition("/")[2], status) if status is not None else line)
