@@ -32,7 +32,7 @@ OVERFLOW, GONE = 0x4000, 0x8000
 #: Watch, mask, cookie, length of the name that follows.
 _HEAD = struct.Struct("iIII")
 #: Bytes read at once, and of the longest event.
-MOST, LONGEST = 65536, 512
+MOST, LONGEST = 8192, 512
 #: How often directories are looked at where the kernel tells nothing, and how long a watcher sleeps at most.
 POLL_SECONDS = 0.25
 

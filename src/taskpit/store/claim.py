@@ -106,8 +106,11 @@ def _judge(folder: Folder, ready: Spot, sign: tuple[int, int] | None) -> fs.Stat
         if put_away(folder, ready, error) != ready.path:
             return None
         here = fs.status(folder.at(ready.path))
-    changed = here is not None and sign is not None and sign != (here.st_ino, here.st_mtime_ns)
-    if here is not None and (changed or not here.st_size) and folder.unfinished(folder.at(ready.path), here):
+    if here is None:
+        return None
+    # That a file without a name in the registry is whole was just found out.
+    changed = sign is not None and sign != (here.st_ino, here.st_mtime_ns) and here.st_nlink > 1
+    if (changed or not here.st_size) and folder.unfinished(folder.at(ready.path), here):
         return None
     return here
 
