@@ -264,7 +264,7 @@ class Ready:
 
     def stirs(self) -> bool:
         """Whether something has come or was edited that was not looked at yet, or may have."""
-        if self._watch is None or self._listed is None:
+        if self._watch is None or self._listed is None or self._came:
             return True
         if not self._hear():
             self._listed = None if self._catalog is None else self._listed  # look for ourselves
