@@ -353,12 +353,12 @@ def late_fsync_left_out(patch):
 
 def fsync_after_the_ready_name(patch):
     """A task is seen before its bytes are on the disk."""
-    real, bring_in = put._settle, put._bring_in
+    bring_in = put._bring_in
 
-    def late(where, known):
-        bring_in(where, known)
-        for (one, _, _), (_, _, ready) in known:
-            real(where, [(one, (where.at(ready), where.at(ready), ready))])
+    def late(where, known, *dirs):
+        bring_in(where, known, *dirs)
+        for _, (_, _, ready) in known:
+            fs.sync_path(where.at(ready))
 
     patch.setattr(put, "_settle", lambda *_: None)
     patch.setattr(put, "_bring_in", late)

@@ -22,7 +22,8 @@ def verb(method: Callable[P, R]) -> Callable[P, R]:
         try:
             return method(*args, **kwargs)
         except OSError as error:
-            raise storage_error(error) from error
+            # Without the frames that it came through, which would keep directories open: no disk could be unmounted.
+            raise storage_error(error) from error.with_traceback(None)
 
     wrapped.__name__, wrapped.__doc__ = method.__name__, method.__doc__  # as `functools.wraps` does, without its import
     return wrapped

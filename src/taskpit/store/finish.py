@@ -25,7 +25,7 @@ from taskpit import fs, jsontext
 from taskpit.clock import iso
 from taskpit.errors import Invalid, Unavailable
 from taskpit.layouts import Spot
-from taskpit.schema import path_of
+from taskpit.schema import name_of, path_of
 from taskpit.store import changelog
 from taskpit.store.changelog import with_row
 from taskpit.store.folder import (
@@ -95,8 +95,8 @@ class Sealed:
         return f"{self.folder.root}/{SEALED}/{self.name}"
 
     def named(self, letter: str) -> str:
-        """What this part is called in tmp; a path of its id has been made."""
-        return f"{self.spot.id}~{self.nonce}~{PARTS[letter]}"
+        """What this part is called in tmp."""
+        return name_of(self.spot.id, f"~{self.nonce}~{PARTS[letter]}")
 
     def part(self, letter: str) -> str:
         """Where this part was written."""
@@ -468,7 +468,7 @@ def _retire(sealed: Sealed, task: Task, said: Said) -> None:
     _, tmp, there, outcomes = folder.hold(folder.of_end)
     fs.remove_at(there, sealed.name)  # also after a move: of two names of one file a rename takes none away
     of, rest = (outcomes, sealed.kind) if said is Said.OK else (folder.dir(LATE), sealed.nonce)
-    fs.move_at(tmp, sealed.named("r"), of, f"{sealed.spot.id}~{rest}")
+    fs.move_at(tmp, sealed.named("r"), of, name_of(sealed.spot.id, f"~{rest}"))
 
 
 def publish(folder: Folder, ends: Sequence[tuple[Sealed, End, bytes]]) -> list[Said]:

@@ -188,7 +188,7 @@ class Ready:
         #: have heard of it.
         self._hidden = folder.at(HIDDEN)
         self._pauses, self._heard = True, False
-        self._is_local = kernel.is_local(folder.root)
+        self._is_local: bool | None = None
         #: Names of files that are no tasks yet, and when each is looked at again whatever the watch tells.
         self._unfinished: dict[str, float] = {}
 
@@ -246,7 +246,11 @@ class Ready:
 
     def may_be_paused(self) -> bool:
         """Whether somebody has to look if tasks are given out: not if the kernel told that nobody has paused since."""
-        return self._pauses or not (self._heard and self._is_local and self.told)
+        if self._pauses or not self._heard or not self.told:
+            return True
+        if self._is_local is None:
+            self._is_local = kernel.is_local(self._folder.root)
+        return not self._is_local
 
     def not_paused(self) -> None:
         """Somebody has looked since we last heard."""

@@ -125,7 +125,7 @@ def _write(folder: Folder, entrants: Sequence[Entrant]) -> tuple[list[Draft], OS
     try:
         for task, data, _ in entrants:
             ready, nonce = layout.ready_path(task), f"{fs.fresh_name()}.{changelog.digest(data)}"
-            draft = original = f"{task.id}~{nonce}~put~{ready.rpartition('/')[2]}"  # a path of this id has been made
+            draft = original = name_of(task.id, f"~{nonce}~put~{ready.rpartition('/')[2]}")
             if layout.rewritten:  # others write into the ready file: what was asked for gets a file of its own
                 original = part_name(task.id, nonce, "id")  # first: without it the other may be cleared up
                 folder.write(original, data, sync=early and not together)
