@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from rotation import part
 from schemata import judge_command
 
 BENCH = Path(__file__).parents[2] / "bench"
@@ -63,8 +64,10 @@ HERE = {
 }
 
 
-@pytest.mark.parametrize("batch", [1, 5])
-@pytest.mark.parametrize(("name", "workers"), [(name, each) for name, counts in HERE.items() for each in counts])
+@pytest.mark.parametrize(
+    ("name", "workers", "batch"),
+    part([(name, each, batch) for name, counts in HERE.items() for each in counts for batch in (1, 5)], 3),
+)
 def test_every_life_of_a_lap_is_lived(tmp_path, name, workers, batch):
     from arena.race import race
     from arena.scenes import all_entrants

@@ -110,7 +110,7 @@ def test_every_fsync_is_on_the_list(together, tmp_path):
 def test_a_fault_at_every_call(layout, scene, fault, tmp_path):
     code = CODES[fault]
     stages = Stages(scene, tmp_path, layout=layout)
-    for number in part(stages.numbers(changes=True), 2):
+    for number in part(stages.numbers(changes=True), 4):
         queue, given = stages.stage()
         said = None
         where = f"{code} at call {number}, {stages.calls[number - 1]}"

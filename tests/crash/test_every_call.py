@@ -22,7 +22,7 @@ from taskpit.errors import Storage
 
 CASES = [("pit", scene) for scene in SCENES]
 CASES += [(layout, scene) for layout in ("mailbox", "workspace") for scene in ANYWHERE]
-CASES = part(in_turn(CASES), 3)
+CASES = part(in_turn(CASES), 5)
 #: What any call may say, and what only one that changes something may.
 ANY = (errno.EIO, errno.EINTR)
 CHANGING = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)

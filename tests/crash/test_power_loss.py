@@ -24,7 +24,7 @@ from taskpit import fs, kernel
 STATES = int(os.environ.get("TASKPIT_STATES", "2"))
 #: Among so many states of one verb the fault of a missing fsync must show.
 SEARCHED = 400
-CASES = part(in_turn([(layout, scene) for layout in LAYOUTS for scene in scenes_of(layout)]), 5)
+CASES = part(in_turn([(layout, scene) for layout in LAYOUTS for scene in scenes_of(layout)]), 8)
 
 
 def sample(trace, model, most, seed=0):
@@ -194,7 +194,7 @@ def first_fault(outage, trace, model):
     return "", 0
 
 
-@pytest.mark.parametrize(("layout", "kind", "verb", "model"), part([case for case in FSYNCS if case[:2] in TRIED], 7))
+@pytest.mark.parametrize(("layout", "kind", "verb", "model"), part([case for case in FSYNCS if case[:2] in TRIED], 12))
 def test_no_fsync_can_be_left_out(layout, kind, verb, model, tmp_path):
     scene = next(scene for scene in scenes_of(layout) if scene.name == verb)
     outage = Outage(scene, tmp_path, layout)

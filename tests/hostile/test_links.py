@@ -32,7 +32,7 @@ from hostility import (
     put_in_place,
 )
 from monsters import patience
-from rotation import part
+from rotation import TURN, part, turn_of
 from waits import PATIENCE
 
 from taskpit import fs, held_directories, layouts
@@ -44,6 +44,8 @@ from taskpit.worker.check import run_check
 from taskpit.worker.run_directory import RunDirectory
 
 LONG = bool(os.environ.get("TASKPIT_LONG"))
+#: How `init` is told what to do about git: with the template it writes more files than otherwise.
+GIT = ("--git track", "--git ignore", "--template snakepit --git leave")
 QUICK = [words for words in CONSUMERS if words not in SLOW]
 
 
@@ -51,8 +53,8 @@ QUICK = [words for words in CONSUMERS if words not in SLOW]
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_whatever_stands_in_the_place_of_a_file_leads_nowhere(layout, tmp_path):
     yard = Yard(tmp_path, layout)
-    for number, relative in part(enumerate(yard.files()), 4):
-        for turn, thing in enumerate(THINGS if LONG else [THINGS[number % len(THINGS)]]):
+    for number, relative in part(enumerate(yard.files()), 8):
+        for turn, thing in enumerate(THINGS if LONG else [THINGS[(number // 8 + TURN) % len(THINGS)]]):
             yard.fresh()
             if not put_in_place(yard, relative, thing):
                 continue
@@ -369,10 +371,10 @@ def test_a_message_obeys_no_terminal_and_is_whole_for_a_program(tmp_path):
 def test_a_queue_that_is_made_among_links_makes_nothing_elsewhere(path, thing, tmp_path):
     """`init` in a project that somebody else has made: `--git` and `--template` write more files than others do."""
     yard = Yard(tmp_path, "pit")
-    for options in ("--git track", "--git ignore", "--template snakepit --git leave"):
+    for options in turn_of(f"{path} {thing.__name__}", *GIT):
         shutil.rmtree(yard.root)
         os.makedirs(f"{yard.root}/pit")
-        subprocess.run(["git", "init", "-q", yard.root], check=True)
+        subprocess.run(["git", "init", "-q", "--template=", yard.root], check=True)
         os.makedirs(f"{yard.root}/{os.path.dirname(path)}", exist_ok=True)
         put_in_place(yard, path, thing)
         with patience(60):

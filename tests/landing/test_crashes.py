@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 from faults import CHANGES, Killed, kill_at, record
 from ground import Ground, git, read, write
+from rotation import part
 from shims import Shim
 from waits import until
 
@@ -142,7 +143,7 @@ def test_killed_at_every_git_call_and_every_change_before_it_is_handed_in(bare, 
     numbers = [number for number, (call, _) in enumerate(calls, 1) if call in PLACES]
     assert len(numbers) > 60
     outcomes = set()
-    for number in numbers if os.environ.get("TASKPIT_LONG") else some(numbers, 5):
+    for number in some(numbers, 1):
         ground = fresh(folder, monkeypatch)
         with contextlib.suppress(Killed), kill_at(number):
             Life(ground, "first").build(task)
@@ -172,10 +173,9 @@ def test_killed_at_every_git_call_and_every_change_before_it_is_handed_in(bare, 
     assert {handed for handed, _ in outcomes} == {False, True}
 
 
-def some(numbers, count):
-    """So many of them, spread, the first and the last among them."""
-    step = (len(numbers) - 1) / (count - 1)
-    return [numbers[round(step * number)] for number in range(count)]
+def some(numbers, between):
+    """The first and the last, and of those between them so many in turn; in the long run all."""
+    return sorted({numbers[0], *part(numbers, len(numbers) // between), numbers[-1]})
 
 
 def test_killed_at_every_git_call_and_every_change(scene, monkeypatch):
@@ -183,7 +183,7 @@ def test_killed_at_every_git_call_and_every_change(scene, monkeypatch):
     numbers = steps(fresh(folder, monkeypatch))
     assert len(numbers) > 30
     outcomes = set()
-    for number in numbers if os.environ.get("TASKPIT_LONG") else some(numbers, 6):
+    for number in some(numbers, 2):
         ground = fresh(folder, monkeypatch)
         with contextlib.suppress(Killed), kill_at(number):
             Life(ground, "first").land()
@@ -236,7 +236,7 @@ def test_git_killed_at_every_rename_of_its_own(scene, tmp_path, monkeypatch, die
 
     monkeypatch.setattr(Git, "_run", run)
     outcomes = set()
-    for number in numbers if os.environ.get("TASKPIT_LONG") else some(numbers, 3):
+    for number in some(numbers, 1):
         ground = fresh(folder, monkeypatch)
         shim.kill_at(number)
         with contextlib.suppress(Killed, TaskpitError):
@@ -267,7 +267,7 @@ def test_killed_at_every_git_call_and_every_change_while_a_conflict_goes_back(ap
     """Its agent finds both sides in its clone, whoever brought them there, and what has landed is not undone."""
     folder, (one, two) = apart
     numbers = steps(fresh(folder, monkeypatch))
-    for number in numbers if os.environ.get("TASKPIT_LONG") else some(numbers, 5):
+    for number in some(numbers, 1):
         ground = fresh(folder, monkeypatch)
         with contextlib.suppress(Killed), kill_at(number):
             Life(ground, "first").land()

@@ -6,29 +6,24 @@ import ast
 import os
 from functools import cache
 
-import taskpit
+from sources import MODULES, tree
 
-ROOT = os.path.dirname(taskpit.__file__)
 #: The servers and screens; the command line starts them, and none of them knows it or another.
 SURFACES = ("mcp", "serve", "setup", "tui", "web")
 
 
 @cache
 def modules():
-    """Every module by its name below the package."""
-    found = {}
-    for folder, _, names in os.walk(ROOT):
-        for name in names:
-            if name.endswith(".py"):
-                path = os.path.join(folder, name)
-                dotted = os.path.relpath(path, ROOT)[: -len(".py")].replace(os.sep, ".")
-                found[f"taskpit.{dotted}".removesuffix(".__init__")] = path
-    return found
+    """Every module by its name, with its path below the package."""
+    dotted = {path: path.removesuffix(".py").replace(os.sep, ".") for path in MODULES}
+    return {f"taskpit.{name}".removesuffix(".__init__"): path for path, name in dotted.items()}
 
 
 def named(tree):
     """Every name that is imported when the program runs: what only types need is left out."""
     for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.expr):
+            continue  # nothing is imported by one
         if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
             continue
         if isinstance(node, ast.ImportFrom) and node.module and not node.level:
@@ -45,9 +40,7 @@ def graph():
     known = modules()
     found = {}
     for module, path in known.items():
-        with open(path, encoding="utf-8") as file:
-            tree = ast.parse(file.read(), path)
-        ways = {name if name in known else owner for name, owner in named(tree)}
+        ways = {name if name in known else owner for name, owner in named(tree(path))}
         found[module] = {name for name in ways if name in known and name != module}
     return found
 

@@ -4,20 +4,13 @@ from __future__ import annotations
 
 import ast
 import os
-from functools import cache
 
 import pytest
+from sources import MODULES, ROOT, tree
 
 import taskpit
 from taskpit import testing
 
-ROOT = os.path.dirname(taskpit.__file__)
-MODULES = sorted(
-    os.path.relpath(os.path.join(folder, name), ROOT)
-    for folder, _, names in os.walk(ROOT)
-    for name in names
-    if name.endswith(".py")
-)
 #: Calls that change a folder.
 CHANGING = {
     *("rename", "renames", "replace", "link", "symlink", "unlink", "remove", "rmdir", "utime", "mkdir", "makedirs"),
@@ -40,12 +33,6 @@ MAY_CHANGE = (
 )
 LONGEST_MODULE = 640
 LONGEST_FUNCTION = 60
-
-
-@cache
-def tree(module):
-    with open(os.path.join(ROOT, module), encoding="utf-8") as file:
-        return ast.parse(file.read(), module)
 
 
 def test_there_is_something_to_look_at():

@@ -111,7 +111,7 @@ def test_every_part_of_a_sweep_has_its_turn(request, monkeypatch):
     """The seed says which part it is: one number repeats a run."""
     assert getattr(request.config.option, "randomly_seed", 0) == rotation.TURN
     monkeypatch.setattr(rotation, "LONG", False)
-    parts, layouts, kinds, kept, turns = set(), set(), set(), set(), set()
+    parts, layouts, kinds, kept, turns, ones = set(), set(), set(), set(), set(), set()
     tests = [collected("test_it", layout) for layout in ("pit", "mailbox", "workspace")]
     contract = type("Contract", (), {"KINDS": ("first", "second", "third"), "ALWAYS": 1})
     served = [collected("test_served", None, type("Contract", (), {"TURNS": 2}))]
@@ -122,11 +122,13 @@ def test_every_part_of_a_sweep_has_its_turn(request, monkeypatch):
         kinds.add(rotation.kinds(contract, "test_put"))
         kept.add(tuple(test.nodeid for test in tests if test in rotation.layouts(tests)))
         turns.add(len(rotation.layouts(served)))
+        ones.add(tuple(rotation.turn_of("test_it", "first", "second")))
     assert parts == {(0, 3, 6), (1, 4), (2, 5)}
     assert layouts == {(("pit", "put"), (other, "put")) for other in ("mailbox", "workspace")}
     assert kinds == {("first", "second"), ("first", "third")}
     assert kept == {("test_it[pit]", f"test_it[{other}]") for other in ("mailbox", "workspace")}
     assert turns == {0, 1}
+    assert ones == {("first",), ("second",)}
     others = [collected("test_two", layout) for layout in ("mailbox", "workspace")]
     assert rotation.layouts(others) == set(others), "what the first layout does not have"
 

@@ -12,6 +12,9 @@ pytest.importorskip("psycopg", reason="psycopg is missing: pip install 'taskpit[
 
 from pgservers import Server, system, wheel
 
+#: So many queues are in the data that is copied: making one costs more than most tests.
+READY = 3
+
 LONG = bool(os.environ.get("TASKPIT_LONG"))
 
 
@@ -28,11 +31,14 @@ def _server(programs, folders):
     server = Server(programs, place=next(memory(), "/tmp"))
     kept = once(folders, f"postgres-{_name(programs)}", lambda place: _make(programs, place))
     subprocess.run(["cp", "-a", f"{kept}/data", server.data], check=True)
-    return server
+    return server.having(READY)
 
 
 def _make(programs, place):
-    first = Server(programs).make()
+    first = Server(programs, place=next(memory(), "/tmp")).make().start()
+    for _ in range(READY):
+        first.new()
+    first.stop()
     subprocess.run(["cp", "-a", first.data, f"{place}/data"], check=True)
     first.remove()
 

@@ -258,6 +258,12 @@ class Server:
             self.sql(f"GRANT {worker} TO {LEAST}")
         return self.address(schema=name, **query)
 
+    def having(self, count: int) -> Server:
+        """Its data is a copy of another's, which made so many queues."""
+        self._made = count
+        self.over()
+        return self
+
     def wipe(self, name: str) -> None:
         """All at once, by a session that is kept: beginning one costs more than this."""
         if self._wiper is None or self._wiper.closed:

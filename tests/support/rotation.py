@@ -25,6 +25,11 @@ def part(things, step):
     return things if LONG else things[crc32(f"{TURN} {len(things)}".encode()) % step :: step]
 
 
+def turn_of(name, *things):
+    """One of them, another with each turn and each name; in the long run all."""
+    return things if LONG else [_one(things, name)]
+
+
 def kinds(of, name):
     """Kinds of store by which this promise of the contract is tried: those that are ALWAYS, and one other in turn."""
     if LONG:

@@ -537,7 +537,7 @@ def test_nobody_is_kept_out_of_a_review(ground, visit):
     ground.work(task, a_dot_py="import os\n\n\nclass A:\n    # new\n    b = 'x', 12, None\n", b_dot_toml="[a]\nb = 1\n")
     with Served(ground.root) as board, visit.leaving():
         page = visit(board.link, bypass_csp=True)
-        looked_at = part(("board", "task", "sides"), 2)
+        looked_at = part(("board", "task", "sides"), 3)
         if "board" in looked_at:
             lets_everybody_in(page)
         page.goto(f"http://{board.host}/task/{task}")
@@ -574,7 +574,7 @@ def test_nobody_is_kept_out(queue, board, visit):
     queue.claim("w", ids=["0005"])
     page = visit(board.link, bypass_csp=True)
     lets_everybody_in(page)
-    for path in part(("task/0001", "task/0002", "agents", "report", "plots", "search?q=task"), 2):
+    for path in part(("task/0001", "task/0002", "agents", "report", "plots", "search?q=task"), 3):
         page.goto(f"http://{board.host}/{path}")
         lets_everybody_in(page)
 

@@ -12,6 +12,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import boxes
 import pytest
 from boards import TOKEN, Listener, Served, fill
 from schemata import judge_command
@@ -49,15 +50,9 @@ class Started:
         self.process.communicate()
 
 
-def run(root, *words, **env):
-    return subprocess.run(
-        [*PIT, "-C", root, "web", *words],
-        capture_output=True,
-        text=True,
-        env=pit_env(**env),
-        timeout=PATIENCE,
-        check=False,
-    )
+def run(root, *words):
+    """`pit web` that is refused: there is nothing to serve, and no process to do it."""
+    return boxes.pit("-C", root, "web", *words)
 
 
 def test_the_link_works_and_ctrl_c_ends_it_at_once(queue, root):
@@ -124,8 +119,8 @@ def test_it_listens_to_this_machine_only(board):
 @pytest.mark.parametrize("words", [["--host", "0.0.0.0"], ["--host", "0.0.0.0", "--expose"], ["--host", "::"]])
 def test_others_reach_it_only_if_somebody_said_so_twice(queue, root, words):
     ran = run(root, *words)
-    assert ran.returncode == 6
-    assert "--expose" in ran.stderr
+    assert ran.code == 6
+    assert "--expose" in ran.err
 
 
 @pytest.mark.parametrize(
@@ -145,17 +140,17 @@ def test_what_cannot_be_served_is_told(queue, root, words, code, told, tmp_path,
     (tmp_path / "short").write_text("short\n")
     (tmp_path / "good").write_text(f"{TOKEN}\n")
     ran = run(root, *words)
-    assert ran.returncode == code, ran.stderr
-    assert told in ran.stderr
-    assert "Traceback" not in ran.stderr
+    assert ran.code == code, ran.err
+    assert told in ran.err
+    assert "Traceback" not in ran.err
 
 
 def test_a_port_that_is_taken(queue, root):
     with Served(root) as board:
         ran = run(root, "--port", str(board.port))
-        assert ran.returncode == 6
-        assert "already" in ran.stderr
-        assert "--port" in ran.stderr
+        assert ran.code == 6
+        assert "already" in ran.err
+        assert "--port" in ran.err
 
 
 def test_the_usual_port_gives_way_unless_it_was_asked_for():
@@ -185,5 +180,5 @@ def test_without_the_extra_it_says_how_to_get_it(queue, root):
 
 def test_where_there_is_no_queue(tmp_path):
     ran = run(str(tmp_path))
-    assert ran.returncode in (5, 8)
-    assert "Traceback" not in ran.stderr
+    assert ran.code in (5, 8)
+    assert "Traceback" not in ran.err
