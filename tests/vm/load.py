@@ -186,7 +186,7 @@ def spawn(work, *args):
         os._exit(code)
 
 
-def play(scheme, where, tell, tasks, putters=2, workers=2, limit=720.0):
+def play(scheme, where, tell, tasks, putters=2, workers=2, limit=1200.0):
     """Everybody at once until every task is ended. How many workers died on the way."""
     ids = [f"{1000 + number}" for number in range(tasks)]
     putting = {spawn(scheme.put, ids[one::putters], tell) for one in range(putters)}
