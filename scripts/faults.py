@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -15,6 +16,10 @@ import time
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 #: Filesystems that the hammer makes for itself.
 DISKS = ("ext4", "xfs", "btrfs", "overlay", "tmpfs")
+#: A step hangs that takes so many times as long as a quiet machine needs at most: on a busy one all take long.
+BUSY = 6
+#: So many seconds a step has to end what it has started when it hangs.
+LAST_WORDS = 60.0
 
 Step = tuple[str, list[str], dict[str, str], float]
 
@@ -77,26 +82,38 @@ def run(step: Step) -> tuple[str, float]:
     name, command, env, limit = step
     print(f"\n== {name}\n$ {' '.join([*(f'{key}={value}' for key, value in env.items()), *command[1:]])}", flush=True)
     began = time.monotonic()
+    process = subprocess.Popen(
+        command,
+        cwd=HERE,
+        env={**os.environ, **env},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    word = ""
     try:
-        done = subprocess.run(
-            command,
-            cwd=HERE,
-            env={**os.environ, **env},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=limit,
-            check=False,
-        )
+        said, _ = process.communicate(timeout=limit * BUSY)
     except subprocess.TimeoutExpired:
-        return "TOO LONG", time.monotonic() - began
-    print(done.stdout.rstrip()[-4000:], flush=True)
-    word = "FAILED" if done.returncode else "SKIPPED" if "SKIPPED" in done.stdout[:2000] else "ok"
+        word, said = "TOO LONG", _interrupt(process)
+    print(said.rstrip()[-4000:], flush=True)
+    word = word or ("FAILED" if process.returncode else "SKIPPED" if "SKIPPED" in said[:2000] else "ok")
     return word, time.monotonic() - began
+
+
+def _interrupt(process: subprocess.Popen[str]) -> str:
+    """It has ended, and before that what it has started: a guest has a session of its own. What it has said."""
+    process.send_signal(signal.SIGINT)
+    try:
+        return process.communicate(timeout=LAST_WORDS)[0]
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        return process.communicate()[0]
 
 
 def main() -> int:
     """Run them; what came of each at the end."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background it is ignored, also by what we start
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--hours", type=float, default=0.0, help="go on for so long, with other seeds each time")
     hours = parser.parse_args().hours

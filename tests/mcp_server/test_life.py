@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import subprocess
@@ -12,7 +13,9 @@ import threading
 import mcp_types
 import pytest
 import workitems
-from mcp import Client
+from mcp import Client, ClientSession
+from mcp.client.stdio import StdioServerParameters, stdio_client
+from mcp.shared.exceptions import MCPError
 from talks import PIT, refused, talk, told
 from waits import PATIENCE
 
@@ -54,6 +57,20 @@ def test_a_whole_life(target, queue):
 
 def test_a_client_of_the_old_protocol(root, serve):
     assert talk(serve(root).protocol, life, **OLD)["state"] == "done"
+
+
+def test_a_client_that_lost_patience_with_the_new_protocol_begins_by_the_old_one(root, queue):
+    queue.put([Task(id="", title="a small thing")])
+
+    async def run():
+        server = StdioServerParameters(command=PIT, args=["-C", root, "mcp"])
+        async with stdio_client(server) as pipes, ClientSession(*pipes) as session:
+            with contextlib.suppress(MCPError):  # on a busy machine its patience is really at an end
+                await session.send_discover(MODERN["mode"])
+            await session.initialize()
+            return (await session.call_tool("list", {})).structured_content
+
+    assert [one["title"] for one in asyncio.run(run())["tasks"]] == ["a small thing"]
 
 
 def test_an_old_client_over_http(http):

@@ -63,6 +63,25 @@ def test_a_claim_by_a_clock_that_was_set_back_since_is_no_old_one(queue):
     assert reopened(root_of(queue), queue.clock).store.lapsed() == []
 
 
+@pytest.mark.parametrize("before", [0, 2], ids=["right before", "wrong before"])
+def test_a_clock_that_is_set_back_while_a_judge_looks_ends_no_lease(queue, monkeypatch, before):
+    claim, look = take(queue, ID), leases.fresh_status
+    judge, other = (reopened(root_of(queue), queue.clock) for _ in range(2))
+    queue.clock.set_wall(queue.clock.now() + before * DAY)
+
+    def stall(path):
+        monkeypatch.setattr(leases, "fresh_status", look)
+        queue.clock.set_wall(queue.clock.now() - 2 * DAY)
+        assert other.store.lapsed() == []
+        queue.clock.advance(1.0)
+        assert queue.renew(claim) is Said.OK
+        return look(path)
+
+    monkeypatch.setattr(leases, "fresh_status", stall)
+    assert judge.store.lapsed() == []
+    assert leases.fresh_status is look
+
+
 def test_jumps_that_are_told_again_and_again_do_not_hide_the_dead(queue):
     claim, keeper = take(queue, ID), reopened(root_of(queue), queue.clock)
     queue.clock.set_wall(queue.clock.now() + 2 * DAY)

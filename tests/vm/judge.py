@@ -32,8 +32,10 @@ def folder(root, acknowledged, *, thorough):
         wrong = [f"a second sweep still found {mend.kind}: {mend.details}" for mend in sweep(queue)]
         wrong += [f"{task_id} is in {places or 'no place'}" for task_id, places in misplaced(queue).items()]
         wrong += [*_torn(queue), *_set_aside(queue)]
-        for line in acknowledged:
-            wrong += _broken(queue, *line.split(":"))
+        promises = [line.split(":") for line in acknowledged]
+        seen = Seen(queue, promises)
+        for promise in promises:
+            wrong += _broken(seen, *promise)
         if thorough and not wrong:
             wrong += _stuck(queue)
     finally:
@@ -62,9 +64,22 @@ def _set_aside(queue):
                 yield f"set aside: {reason}"
 
 
-def _broken(queue, word, task_id, fence=""):
+class Seen:
+    """What is there after recovery, looked at once for all promises: cards, and names of results."""
+
+    def __init__(self, queue, promises):
+        split = [child.id for word, task_id, *_ in promises if word == "split" for child in children_of(task_id)]
+        ids = list(dict.fromkeys([task_id for _, task_id, *_ in promises] + split))
+        self.cards = dict(zip(ids, queue.store.read(ids), strict=True))
+        #: Where a person finds results: done ones, and notes of what failed for good.
+        self.results = [
+            f"{place}/{name}" for place in ("done", "scraps") for name in fs.names(queue.store.folder.at(place))
+        ]
+
+
+def _broken(seen, word, task_id, fence=""):
     """Whether one acknowledgement no longer holds."""
-    (card,) = queue.store.read([task_id])
+    card = seen.cards[task_id]
     if card is None:
         return [f"{word} {task_id} was acknowledged and the task is gone"]
     if word == "put":
@@ -78,20 +93,11 @@ def _broken(queue, word, task_id, fence=""):
     wrong = []
     if card.result.output.strip() != text(f"{task_id} by {fence}"):
         wrong.append(f"the result of {task_id} is not what {fence} wrote")
-    results = _results(queue, task_id)
+    results = [name for name in seen.results if f"/food-{task_id}-" in name]
     if len(results) != 1:
         wrong.append(f"{task_id} has the results {results}")
     children = children_of(task_id) if word == "split" else ()
-    for child, found in zip(children, queue.store.read([child.id for child in children]), strict=True):
-        if found is None:
-            wrong.append(f"{task_id} was split and {child.id} is gone")
-    return wrong
-
-
-def _results(queue, task_id):
-    """Where a person finds its results: done ones, and notes of what failed for good."""
-    names = [f"{place}/{name}" for place in ("done", "scraps") for name in fs.names(queue.store.folder.at(place))]
-    return [name for name in names if f"/food-{task_id}-" in name]
+    return wrong + [f"{task_id} was split and {one.id} is gone" for one in children if seen.cards[one.id] is None]
 
 
 def _stuck(queue):

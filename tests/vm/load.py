@@ -6,6 +6,7 @@ must contain follows from its name alone, so that a judge can know it by heart.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import os
 import time
@@ -23,6 +24,7 @@ CONFIG = 'durability = "{durability}"\nbackoff = 0.02\nbackoff_longest = 0.02\n'
 DIES = 9
 
 
+@functools.cache
 def text(name):
     """Lines nobody could write half of unnoticed; up to three pages of a disk."""
     number = zlib.crc32(name.encode())
@@ -184,7 +186,7 @@ def spawn(work, *args):
         os._exit(code)
 
 
-def play(scheme, where, tell, tasks, putters=2, workers=2, limit=120.0):
+def play(scheme, where, tell, tasks, putters=2, workers=2, limit=1200.0):
     """Everybody at once until every task is ended. How many workers died on the way."""
     ids = [f"{1000 + number}" for number in range(tasks)]
     putting = {spawn(scheme.put, ids[one::putters], tell) for one in range(putters)}

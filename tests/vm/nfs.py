@@ -10,6 +10,7 @@ exactly one result, that of the claim that was told so. The same with a broken p
 from __future__ import annotations
 
 import fcntl
+import itertools
 import os
 import random
 import time
@@ -81,12 +82,13 @@ def inside(job):
 
 
 def hammer(scheme, job):
-    """One protocol under the hammer; what is wrong, as the server has it."""
-    from hammer import Hammer, Side, settle
+    """One protocol under the hammer; what is wrong, as the server has it. A broken one until that is noticed."""
+    from hammer import EXPORT, Hammer, Side, is_noticed, settle
     from taskpit.store.opening import init
 
     name = f"q-{scheme.replace(' ', '-')}"
-    init(f"/mnt/export/{name}", "pit")
+    root = f"{EXPORT}/{name}"
+    init(root, "pit")
     ledger = f"/mnt/ledger-{name}"
     fd = os.open(ledger, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     sides = [Side(f"/mnt/{one}/{name}", f"host-{one}", fd, scheme) for one in "ab"]
@@ -95,8 +97,11 @@ def hammer(scheme, job):
     run = Hammer(sides, job["workers"], rng)
     seconds = job["control"] if scheme else job["seconds"]
     tasks = job["tasks"] or round(PUTS * seconds)  # so that there is something to lose till the end
-    run.run([f"{1 + number:04d}" for number in range(tasks)], seconds)
-    found = settle(f"/mnt/export/{name}", ledger, sides[0])
+    if scheme:
+        run.run((f"{1 + number:04d}" for number in itertools.count()), seconds, lambda: is_noticed(root, ledger))
+    else:
+        run.run([f"{1 + number:04d}" for number in range(tasks)], seconds)
+    found = settle(root, ledger, sides[0])
     return {**run.counts, **found, "seconds": round(time.monotonic() - begun, 1)}
 
 

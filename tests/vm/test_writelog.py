@@ -15,20 +15,24 @@ SPEC.loader.exec_module(writelog)
 BLOCK = writelog.BLOCK
 
 
-@pytest.fixture
-def disk(tmp_path):
-    """A, B, flush with C, mark, D forced, E: each one block; E writes what B wrote."""
-    steps = [("A", 0, 0), ("B", 1, 0), ("C", 2, writelog.FLUSH), ("", 0, writelog.MARK)]
-    steps += [("D", 3, writelog.FUA), ("B", 1, 0)]
+def make(tmp_path, steps):
+    """A disk of eight blocks, and a log of these: letters, one for each block, their place, and flags."""
     log = struct.pack("<QQQI", writelog.MAGIC, 1, len(steps), BLOCK).ljust(BLOCK, b"\0")
-    for letter, place, flags in steps:
+    for letters, place, flags in steps:
         mark = b"done:1" if flags & writelog.MARK else b""
-        log += (struct.pack("<QQQQ", place, len(letter), flags, len(mark)) + mark).ljust(BLOCK, b"\0")
-        log += letter.encode() * BLOCK
+        log += (struct.pack("<QQQQ", place, len(letters), flags, len(mark)) + mark).ljust(BLOCK, b"\0")
+        log += b"".join(letter.encode() * BLOCK for letter in letters)
     (tmp_path / "log").write_bytes(log)
     (tmp_path / "base").write_bytes(b"-" * 8 * BLOCK)
     entries = writelog.read(tmp_path / "log")
     return writelog.Disk(tmp_path / "base", tmp_path / "log", entries), entries
+
+
+@pytest.fixture
+def disk(tmp_path):
+    """A, B, flush with C, mark, D forced, E: each one block; E writes what B wrote."""
+    steps = [("A", 0, 0), ("B", 1, 0), ("C", 2, writelog.FLUSH), ("", 0, writelog.MARK)]
+    return make(tmp_path, [*steps, ("D", 3, writelog.FUA), ("B", 1, 0)])
 
 
 def content(disk, chosen, tmp_path):
@@ -50,6 +54,13 @@ def test_what_was_flushed_or_forced_is_never_lost(disk, tmp_path):
     disk, entries = disk
     assert content(disk, writelog.kept(entries, 6, lambda: False), tmp_path) == "AB-D----"
     assert content(disk, writelog.kept(entries, 2, lambda: False), tmp_path) == "--------"
+
+
+def test_a_later_write_is_over_an_earlier_one(tmp_path):
+    disk, entries = make(tmp_path, [("ABC", 1, 0), ("DE", 3, 0), ("F", 2, 0), ("GH", 2, 0)])
+    assert content(disk, writelog.kept(entries, 3), tmp_path) == "-AFDE---"
+    assert content(disk, writelog.kept(entries, 4), tmp_path) == "-AGHE---"
+    assert content(disk, [0, 2, 3], tmp_path) == "-AGH----"
 
 
 def test_equal_disks_are_one_state_and_others_are_not(disk):

@@ -95,9 +95,9 @@ class Disk:
         for at in chosen:
             first = self._entries[at].at // BLOCK
             found.update(enumerate(self._digests[at], first))
-        name = hashlib.sha256()
-        for place in sorted(found):
-            name.update(b"%d:%d," % (place, found[place]))
+        places = sorted(found)
+        name = hashlib.sha256(array("Q", places))
+        name.update(array("Q", map(found.__getitem__, places)))
         return name.digest()
 
     def write(self, fd, chosen):
@@ -106,10 +106,19 @@ class Disk:
         os.ftruncate(fd, self._size)
         for place, piece in self._base:
             os.pwrite(fd, piece, place)
-        for at in chosen:
+        for entry in reversed(self._seen(chosen)):
+            os.pwrite(fd, self._data(entry), entry.at)
+
+    def _seen(self, chosen):
+        """Those of which something is not written over by a later one, the last first."""
+        over, seen = set(), []
+        for at in reversed(chosen):
             entry = self._entries[at]
-            if entry.length:
-                os.pwrite(fd, self._data(entry), entry.at)
+            blocks = range(entry.at // BLOCK, (entry.at + entry.length) // BLOCK)
+            if not over.issuperset(blocks):
+                over.update(blocks)
+                seen.append(entry)
+        return seen
 
 
 def written(path):

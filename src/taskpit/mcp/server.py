@@ -25,6 +25,7 @@ from mcp.server.stdio import stdio_server
 from mcp.server.subscriptions import ListenHandler, ResourcesListChanged, ResourceUpdated, ServerEvent
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp.shared.exceptions import MCPError
+from mcp.shared.message import SessionMessage
 
 from taskpit import __version__, errors
 from taskpit.asgi_guard import LOOPBACK, Guard, GuardRules, listen
@@ -330,14 +331,36 @@ LARGEST_BODY = 4 * 1024 * 1024
 
 
 def serve_stdio(server: QueueServer) -> None:
-    """Speak with the one client that started us, until it closes our input."""
+    """Speak with the one client that started us, until it closes our input.
+
+    Who asks by the new protocol, loses patience while a busy machine starts us and then begins by the old one on the
+    same pipe begins a talk of its own: the SDK holds a talk to what it was opened with, and would refuse that.
+    """
     _quiet()
 
     async def run() -> None:
-        async with stdio_server() as (reader, writer):
-            await server.protocol.run(reader, writer, server.options())
+        async with stdio_server() as (reader, writer), writer, anyio.create_task_group() as talks:
+            opened, feed = "", None
+            async for message in reader:
+                method = _request(message)
+                if feed is not None and method == "initialize" and opened not in ("", "initialize"):
+                    feed.close()
+                    opened, feed = "", None
+                if feed is None:
+                    feed, talk = anyio.create_memory_object_stream[Any]()
+                    talks.start_soon(server.protocol.run, talk, writer.clone(), server.options())
+                opened = opened or method
+                await feed.send(message)
+            if feed is not None:
+                feed.close()
 
     anyio.run(run)
+
+
+def _request(message: object) -> str:
+    """The method of a request; empty for anything else."""
+    asked = message.message if isinstance(message, SessionMessage) else None
+    return asked.method if isinstance(asked, types.JSONRPCRequest) else ""
 
 
 def http_app(server: QueueServer, rules: GuardRules) -> Guard:

@@ -39,12 +39,12 @@ def lapsed(folder: Folder, orphans: Collection[tuple[str, str]] = ()) -> list[tu
         status = fresh_status(folder.at(spot.path))  # a renewal on another machine must be seen
         if status is None:
             continue
-        record = _record_of(folder, spot)
+        record, offset = _record_of(folder, spot), folder.clock.offset()
         if (spot.path, spot.worker) in orphans:
             found.append((spot, f"an earlier {workers.base(spot.worker)} left it"))
         elif record and workers.lives(_path(folder, spot.worker), record) is False:
             found.append((spot, f"{workers.base(spot.worker)} is dead (process {record.pid})"))
-        elif record and _clock_unchanged(folder, record) and not _set_since(folder, noted, status):
+        elif record and _clock_unchanged(folder, record, clocks, offset) and not _set_since(noted, status, offset):
             if clocks[0] > _end(folder, spot, status, record.lease):
                 found.append((spot, f"{spot.worker} did not renew within {say_duration(record.lease)}"))
         else:
@@ -94,17 +94,25 @@ def _end(folder: Folder, spot: Spot, status: fs.Stat, lease: float) -> float:
     return until if until - status.st_ctime >= lease / 2 else max(until, status.st_ctime + lease)
 
 
-def _clock_unchanged(folder: Folder, record: workers.WorkerRecord) -> bool:
+def _clock_unchanged(folder: Folder, record: workers.WorkerRecord, clocks: tuple[float, float], offset: float) -> bool:
     """Whether the wall clock has run evenly since the worker wrote its record, as far as we can know."""
-    clock = folder.clock
-    return record.boot == clock.boot() and abs(record.offset - clock.offset()) < JUMP
+    return record.boot == folder.clock.boot() and abs(record.offset - offset) < JUMP and _is_even(clocks, offset)
 
 
-def _set_since(folder: Folder, noted: dict[str, Any] | None, status: fs.Stat) -> bool:
+def _is_even(clocks: tuple[float, float], offset: float) -> bool:
+    """Whether nobody has set the clock between a look at it and a later one, which told this offset.
+
+    Set back in between, what was stamped since would seem old.
+    """
+    wall, monotonic = clocks
+    return abs(wall - monotonic - offset) < JUMP
+
+
+def _set_since(noted: dict[str, Any] | None, status: fs.Stat, offset: float) -> bool:
     """Whether the clock was set after this file's last sign, as far as is noted: it may have been set back again."""
     if noted is None:
         return False
-    return abs(noted["offset"] - folder.clock.offset()) >= JUMP or bool(noted["since"] > status.st_ctime + GRAIN)
+    return abs(noted["offset"] - offset) >= JUMP or bool(noted["since"] > status.st_ctime + GRAIN)
 
 
 def note_jump(folder: Folder) -> bool:
@@ -150,6 +158,7 @@ def _compare(
     boots = _load(folder)
     wall, monotonic = clocks
     seen_now, offset = folder.clock.monotonic(), folder.clock.offset()
+    even = _is_even(clocks, offset)
     mine = boots.pop(folder.clock.boot(), {})
     before, even_since = mine.get("claims", {}), mine.get("since", folder.clock.now())
     if abs(mine.get("offset", offset) - offset) >= JUMP:
@@ -162,7 +171,7 @@ def _compare(
         first = seen[2] if seen and seen[:2] == sign else seen_now
         now[spot.path] = [*sign, first]
         last_sign = max(sign) / 1e9
-        if monotonic - first >= lease or even_since <= last_sign < wall - lease:
+        if monotonic - first >= lease or (even and even_since <= last_sign < wall - lease):
             found.append((spot, f"{spot.worker or 'its worker'} gave no sign for {say_duration(lease)}"))
     if keep:
         _keep(folder, boots, {"offset": offset, "since": even_since, "claims": now})
