@@ -3,7 +3,8 @@
 Arguments after `--` are for pytest, for example the tests to run. Without any, each row of the matrix runs another
 part of the suite, all of which together are the whole, and every test that its circumstance could touch; moody runs
 those that wait for something. Each failure is printed with what repeats it, and all of it is kept in a file as it
-happens: a trial that is broken off has said what it saw.
+happens: a trial that is broken off has said what it saw. What a run with failures said is kept whole beside it, by its
+seed: not each of them can be repeated.
 """
 
 from __future__ import annotations
@@ -46,13 +47,15 @@ class Ran(NamedTuple):
     seconds: float
 
 
-def suite(command: Sequence[str], **how: object) -> Ran:
-    """Run it, and read what it said at the end."""
+def suite(command: Sequence[str], seed: int, **how: object) -> Ran:
+    """Run it with this seed, and read what it said at the end."""
     began = time.monotonic()
-    ran = subprocess.run(
-        [*command, "-q", "-rfE", "-n", JOBS], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False, **how
-    )
+    words = [*command, f"--randomly-seed={seed}", "-q", "-rfE", "-n", JOBS]
+    ran = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False, **how)
     said = ran.stdout.decode(errors="replace")
+    if ran.returncode:
+        with open(f"{os.path.dirname(RECORD)}/trial-{seed}.txt", "w", encoding="utf-8") as file:
+            file.write(said)
     found = re.findall(r"^(?:FAILED|ERROR) (\S+::.*?|\S+\.py)(?: - .*)?$", said, re.MULTILINE)
     summary = next((line.strip("= ") for line in reversed(said.splitlines()) if line.strip()), "it said nothing")
     return Ran(ran.returncode == 0, summary, sorted(set(found)), time.monotonic() - began)
@@ -86,7 +89,7 @@ def moody(runs: int, busy: int, words: Sequence[str]) -> int:
             load.callback(process.kill)
         for number in range(1, runs + 1):
             seed = random.randrange(2**31)  # noqa: S311 - any will do, it is told
-            ran = suite([sys.executable, "-m", "pytest", f"--randomly-seed={seed}", *words], cwd=ROOT)
+            ran = suite([sys.executable, "-m", "pytest", *words], seed, cwd=ROOT)
             tell(f"run {number} of {runs}, seed {seed}: {ran.summary}")
             for failure in ran.failures:
                 tell(f"  pytest --randomly-seed={seed} '{failure}'")
@@ -232,7 +235,7 @@ def matrix(names: Sequence[str], words: Sequence[str]) -> int:
                 clone, pytest = place.clone(python, row.user)
                 how = _as(row.user, {**os.environ, **row.env(place)})
                 chosen = words or [f"--share={number}/{len(ROWS)}", *([f"--matching={row.words}"] * bool(row.words))]
-                ran = suite([*row.before, pytest, f"--randomly-seed={seed}", *chosen], cwd=clone, **how)
+                ran = suite([*row.before, pytest, *chosen], seed, cwd=clone, **how)
             tell(f"| {row.name} | {ran.seconds:.0f} | {ran.summary} |")
             for failure in ran.failures:
                 tell(f"  {failure} --randomly-seed={seed}")

@@ -102,12 +102,12 @@ def test_a_mistake_opens_the_editor_again_with_the_text(pit, on_a_terminal, tmp_
     script = tmp_path / "editor"
     script.write_text(
         "#!/bin/sh\n"
-        f'cp "$1" {tmp_path}/seen-$(ls {tmp_path} | grep -c seen)\n'
-        f'if [ -e {tmp_path}/twice ]; then sed -i "s/soon/7/" "$1"; else\n'
-        f'touch {tmp_path}/twice; sed -i "s/priority:.*/priority:** soon/" "$1"; echo "many words" >> "$1"; fi\n'
+        f'cd "{tmp_path}"; cp "$1" seen-$(ls | grep -c seen)\n'
+        'if [ -e twice ]; then sed -i "s/soon/7/" "$1"; else\n'
+        'touch twice; sed -i "s/priority:.*/priority:** soon/" "$1"; echo "many words" >> "$1"; fi\n'
     )
     script.chmod(0o755)
-    on_a_terminal(str(script))
+    on_a_terminal(f"'{script}'")
     answer = pit("edit", "1")
     again = (tmp_path / "seen-1").read_text()
     assert "'soon' is not a whole number" in again.splitlines()[0]
@@ -122,7 +122,7 @@ def test_who_gives_up_finds_the_text_in_a_file(pit, on_a_terminal, tmp_path):
     script = tmp_path / "editor"
     script.write_text('#!/bin/sh\nsed -i "s/priority:.*/priority:** soon/" "$1"\n')
     script.chmod(0o755)
-    on_a_terminal(str(script))
+    on_a_terminal(f"'{script}'")
     answer = pit("edit", "1")
     assert answer.code == 6
     kept = answer.err.split("what you wrote is in ")[1].rstrip(".\n")

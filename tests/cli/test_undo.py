@@ -79,7 +79,7 @@ def test_an_edit_from_the_terminal_board_is_taken_back(pit, tmp_path):
     editor = tmp_path / "editor"
     editor.write_text('#!/bin/sh\nsed -i "s/first title/second title/" "$1"\n')
     editor.chmod(0o755)
-    context = Context({**os.environ, "VISUAL": str(editor)})
+    context = Context({**os.environ, "VISUAL": f"'{editor}'"})
     try:
         assert board._edit(context, "ann", "0001") == "0001 is changed"
     finally:

@@ -149,7 +149,7 @@ def test_the_desktop(home, monkeypatch):
     bin_dir = home / "bin"
     bin_dir.mkdir()
     program = bin_dir / "notify-send"
-    program.write_text(f'#!/bin/sh\nprintf "%s|" "$@" > {home}/said\n')
+    program.write_text(f'#!/bin/sh\nprintf "%s|" "$@" > "{home}/said"\n')
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{bin_dir}:{os.environ['PATH']}")
     write(home, "desktop = true\n")

@@ -270,7 +270,7 @@ def test_whatever_an_agent_leaves_in_its_run_directory_is_not_followed(name, thi
     yard.judge((name, thing.__name__))
 
 
-@pytest.mark.parametrize("make_thing", ["ln -s {secret}", "mkfifo", "ln -s /dev/zero"], ids=["link", "fifo", "zero"])
+@pytest.mark.parametrize("make_thing", ["ln -s '{secret}'", "mkfifo", "ln -s /dev/zero"], ids=["link", "fifo", "zero"])
 def test_a_pool_publishes_nothing_that_an_agent_put_in_the_place_of_its_papers(make_thing, tmp_path):
     """A link published any file; a FIFO stopped the slot for good; an endless log took all memory."""
     yard = Yard(tmp_path, "pit")
@@ -368,6 +368,7 @@ def test_a_message_obeys_no_terminal_and_is_whole_for_a_program(tmp_path):
         *("pit/.taskpit/templates", "pit/.taskpit/presets", ".git/info/exclude"),
     ],
 )
+@pytest.mark.needs("git")
 def test_a_queue_that_is_made_among_links_makes_nothing_elsewhere(path, thing, tmp_path):
     """`init` in a project that somebody else has made: `--git` and `--template` write more files than others do."""
     yard = Yard(tmp_path, "pit")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 
 import pytest
@@ -377,7 +378,7 @@ def test_a_person_whose_commits_conflict_with_what_landed_is_asked(ground):
     assert ground.log() == ["mine", "begin"]
 
     told = ground.card(two).held.partition("`git ")[2]
-    git(ground.top, *told.partition("`")[0].split())
+    git(ground.top, *shlex.split(told.partition("`")[0]))
     git(ground.top, "merge", "-q", "-X", "ours", "FETCH_HEAD")
     review.approve(ground.queue, two, "ada")
     ground.land(two)

@@ -55,7 +55,7 @@ def test_every_task_is_done_and_on_main(ground):
 
 def test_two_that_conflict_both_land_and_the_second_is_told_what_to_do(ground):
     script = (
-        "if grep -q '<<<<<<<' README; then printf 'one\\ntwo\\n' > README; cp $TASKPIT_RUN_DIR/prompt.md ../told; "
+        "if grep -q '<<<<<<<' README; then printf 'one\\ntwo\\n' > README; cp \"$TASKPIT_RUN_DIR/prompt.md\" ../told; "
         "else echo $TASKPIT_TASK > README; fi"
     )
     for title in ("one", "two"):
@@ -74,7 +74,7 @@ def test_two_that_conflict_both_land_and_the_second_is_told_what_to_do(ground):
 def test_checks_that_run_what_an_agent_wrote_see_no_more_than_the_agent(ground, monkeypatch):
     for name in ("DEPLOY_KEY", "TASKPIT_TOKEN", "NPM_REGISTRY"):
         monkeypatch.setenv(name, f"value-of-{name}")
-    seen = f"env >> {ground.folder}/seen"
+    seen = f"env >> '{ground.folder}/seen'"
     for name in ("a", "b"):  # the second is checked again on what the first has landed
         put(ground, name, f"echo {name} > {name}.txt", check=f"test -s {name}.txt && {seen}")
     ground.pool(agent(ground), slots=2, env=("NPM_*",), setup=seen, land_check=seen)

@@ -256,7 +256,7 @@ def test_a_command_template_opens_it_without_a_shell(tmp_path, monkeypatch):
         "import sys; open(sys.argv[1], 'a').write(repr(sys.argv[2:]) + open(sys.argv[5]).read()); "
         "print('see https://forge.example/7')"
     )
-    command = f"{sys.executable} -c \"{script}\" {log} {{branch}} {{base}} '{{title}}' {{body}} {{repository}}"
+    command = f"{sys.executable} -c \"{script}\" '{log}' {{branch}} {{base}} '{{title}}' {{body}} {{repository}}"
     ground = Ground(tmp_path / "pulled", land="pr", pr_command=command)
     StandInForge(ground, monkeypatch)
     task = ground.put("It's $(touch gone); {base}")

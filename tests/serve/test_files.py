@@ -50,8 +50,8 @@ def test_a_run_elsewhere_is_read_while_it_runs_and_leaves_files(served, tmp_path
     put(served, "0001")
     go_on = tmp_path / "go-on"
     command = (
-        f"echo first; while [ ! -e {go_on} ]; do sleep 0.05; done; echo last; mkdir -p {{run_dir}}/artifacts; "
-        "cd {run_dir}/artifacts; printf '\\377\\000bytes' > a.bin; echo text > b.txt; ln -s /etc/passwd link; "
+        f"echo first; while [ ! -e '{go_on}' ]; do sleep 0.05; done; echo last; mkdir -p '{{run_dir}}/artifacts'; "
+        "cd '{run_dir}/artifacts'; printf '\\377\\000bytes' > a.bin; echo text > b.txt; ln -s /etc/passwd link; "
         "mkfifo pipe; mkdir folder; head -c 20000000 /dev/zero > large; echo x > '..x'"
     )
     pool = subprocess.Popen(

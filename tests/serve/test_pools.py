@@ -77,6 +77,7 @@ def test_under_another_name_it_is_refused_and_says_what_to_do(served, tmp_path):
     assert "--as ann" in said
 
 
+@pytest.mark.needs("git")
 def test_what_would_land_on_that_machine_alone_is_refused(served, tmp_path):
     far = there(tmp_path, served.token("ann", "work"))
     subprocess.run(["git", "init", "-q", far["cwd"]], check=True)

@@ -83,19 +83,19 @@ def test_every_verb_of_a_day(pit, there):
 
 def test_a_crew_works_through_an_address(pit, there, tmp_path):
     folder = tmp_path / "far"
-    pit(f"init {folder} --address {there.address}")
+    pit(f"init far --address {there.address}")
     (folder / "agents.toml").write_text(
         '[defaults]\nbackend = "sh"\n[backend.sh]\ncommand = ["sh", "-c", "true"]\n'
         '[[agent]]\nname = "owner"\ncount = 2\n'
     )
     for number in range(4):
         pit("add", f"task {number}")
-    pit(f"-C {folder} trust --yes")
-    pit(f"-C {folder} crew up")
+    pit("-C far trust --yes")
+    pit("-C far crew up")
     try:
         until(lambda: there.queue.store.counts()[State.DONE] == 4)
     finally:
-        pit(f"-C {folder} crew down")
+        pit("-C far crew down")
     workers = {card.result.worker.partition("~")[0] for card in there.queue.store.page(State.DONE).cards}
     assert workers <= {"owner-1", "owner-2"}
 

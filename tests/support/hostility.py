@@ -198,17 +198,17 @@ class Yard:
 
     def run(self, words):
         """One consumer; whatever it says, it says it in time, and nothing of what is not the queue's."""
-        words = words.format(id=self.some[len(words) % 3], home=self.home)
+        line = [word.format(id=self.some[len(words) % 3], home=self.home) for word in words.split()]
         with patience(PATIENCE):
             if words in ("board", "web", "mcp"):
                 {"board": self.look, "web": self.browse, "mcp": self.call}[words]()
                 return
-            answer = self.work(words.split()) if words.startswith("work") else pit("-C", self.root, *words.split())
+            answer = self.work(line) if words.startswith("work") else pit("-C", self.root, *line)
         shutil.rmtree(self.home / "other", ignore_errors=True)
         told = answer.out + answer.err
-        assert answer.code in FINE, (words, answer.code, told)
-        assert "something unexpected happened" not in told, (words, told)
-        assert SECRET not in told, (words, told)
+        assert answer.code in FINE, (line, answer.code, told)
+        assert "something unexpected happened" not in told, (line, told)
+        assert SECRET not in told, (line, told)
 
     def look(self):
         """What both boards show."""

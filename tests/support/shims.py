@@ -40,7 +40,8 @@ class Shim:
         self.count, self._at = f"{folder}/count", f"{folder}/at"
         write(f"{folder}/shim.c", SHIM)
         subprocess.run(("cc", "-shared", "-fPIC", "-o", "shim.so", "shim.c", "-ldl"), cwd=folder, check=True)
-        known = f"SHIM_COUNT={self.count} SHIM_AT=$(cat {self._at}) SHIM_ALSO={also} LD_PRELOAD={folder}/shim.so"
+        known = f'SHIM_COUNT="{self.count}" SHIM_AT=$(cat "{self._at}") SHIM_ALSO={also} LD_PRELOAD=shim.so'
+        known += f' LD_LIBRARY_PATH="{folder}${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}"'  # the other splits at a space
         write(f"{folder}/bin/git", f'#!/bin/sh\n{known} exec {shutil.which("git")} "$@"\n')
         os.chmod(f"{folder}/bin/git", 0o755)
         monkeypatch.setenv("PATH", f"{folder}/bin:{os.environ['PATH']}")

@@ -603,7 +603,7 @@ def test_a_change_is_sent_back_with_a_comment_on_a_line_and_then_approved(ground
         page.get_by_role("button", name="Send back").click()
         api.expect(page.locator(".review")).to_have_count(0)
 
-        ground.pool("cp $TASKPIT_RUN_DIR/prompt.md prompt; printf 'def one(): pass\\n' > a.py")
+        ground.pool("cp \"$TASKPIT_RUN_DIR/prompt.md\" prompt; printf 'def one(): pass\\n' > a.py")
         api.expect(page.locator(".review")).to_be_visible()
         prompt = page.locator('.file[data-path="prompt"]')
         api.expect(prompt).to_contain_text("not like this")

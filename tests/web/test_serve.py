@@ -96,9 +96,9 @@ def test_a_browser_is_not_given_the_token_on_its_command_line(queue, root, tmp_p
     """Every user of the machine can read command lines."""
     told = tmp_path / "told"
     browser = tmp_path / "browser"
-    browser.write_text(f'#!/bin/sh\necho "$@" > {told}.part; mv {told}.part {told}\n')
+    browser.write_text(f'#!/bin/sh\necho "$@" > "{told}.part"; mv "{told}.part" "{told}"\n')
     browser.chmod(0o755)
-    with Started(root, "--port", str(_free()), "--open", TASKPIT_TOKEN=TOKEN, BROWSER=str(browser)) as web:
+    with Started(root, "--port", str(_free()), "--open", TASKPIT_TOKEN=TOKEN, BROWSER=f"'{browser}' %s") as web:
         until(told.exists)
         address = told.read_text().strip()
         assert TOKEN not in address

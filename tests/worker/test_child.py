@@ -118,7 +118,7 @@ def test_a_reaper_stays_and_one_that_was_killed_is_replaced(tmp_path):
 
 def test_nothing_is_left_of_a_command_that_kills_its_reaper(tmp_path):
     """`kill -9 $PPID` is all it takes; the server adopts what is left."""
-    script = f"setsid sleep 600 & echo $! > {tmp_path}/pid; exec sleep 600"
+    script = f"setsid sleep 600 & echo $! > '{tmp_path}/pid'; exec sleep 600"
     numbers = []
     with child.serving():
         one = Child(("sh", "-c", script), str(tmp_path), {"PATH": os.defpath}, (2, 2), started=numbers.append)
@@ -157,9 +157,9 @@ def test_a_server_whose_owner_is_killed_ends_with_all_it_has_started(tmp_path):
                 signal.pause()
 
             with child.serving():
-                begun = Child(("sh", "-c", f"echo $$ > {tmp_path}/begun; exec sleep 600"), "/", {}, (2, 2))
+                begun = Child(("sh", "-c", f"echo $$ > '{tmp_path}/begun'; exec sleep 600"), "/", {}, (2, 2))
                 until(lambda: (tmp_path / "begun").exists() and (tmp_path / "begun").read_text().strip())
-                Child(("sh", "-c", f"echo $$ > {tmp_path}/waits"), "/", {}, (2, 2), started=hang)
+                Child(("sh", "-c", f"echo $$ > '{tmp_path}/waits'"), "/", {}, (2, 2), started=hang)
         finally:
             os._exit(1)
     os.close(say)

@@ -27,10 +27,10 @@ from taskpit.worker.runner import CommandRunner
 RACES = 100 if os.environ.get("TASKPIT_LONG") else 6
 #: The second racer is done once the two others run; these never are.
 SCRIPT = """case $TASKPIT_TASK in
-*.r2) while ! [ -s {root}/pid-1 ] || ! [ -s {root}/pid-3 ]; do sleep 0.02; done
+*.r2) while ! [ -s "{root}/pid-1" ] || ! [ -s "{root}/pid-3" ]; do sleep 0.02; done
   echo second > "$TASKPIT_RUN_DIR/result.md";;
-*.r1) echo $$ > {root}/pid-1; exec sleep 600;;
-*.r3) echo $$ > {root}/pid-3; exec sleep 600;;
+*.r1) echo $$ > "{root}/pid-1"; exec sleep 600;;
+*.r3) echo $$ > "{root}/pid-3"; exec sleep 600;;
 esac"""
 
 
@@ -91,8 +91,8 @@ def test_many_races_whose_pools_are_killed_have_one_result_each(pit):
     """
     pit.configure(f"{CONFIG}losses = 1000\n")
     script = f"""case $TASKPIT_TASK in
-*.r2) echo $PPID >> {pit.root}/ran; sleep 0.1;;
-*) trap 'date +%s.%N > {pit.root}/end-'$TASKPIT_TASK TERM; sleep 5; exit 75;;
+*.r2) echo $PPID >> "{pit.root}/ran"; sleep 0.1;;
+*) trap 'date +%s.%N > "{pit.root}/end-'$TASKPIT_TASK'"' TERM; sleep 5; exit 75;;
 esac"""
     tasks = [pit.put(f"race {number}", extra={"race": 3})[0] for number in range(RACES)]
     pools, kills = [], 0

@@ -86,7 +86,7 @@ def test_the_worktree_is_where_it_works(pit):
 def test_a_prompt_is_written_for_whatever_may_read_it(pit, argv, written):
     """A script may have its name in it; a program that is told nothing of it cannot."""
     with open(f"{pit.root}/script", "w", encoding="utf-8") as file:
-        file.write("#!/bin/sh\ncat $TASKPIT_RUN_DIR/prompt.md\n")
+        file.write('#!/bin/sh\ncat "$TASKPIT_RUN_DIR/prompt.md"\n')
     os.chmod(f"{pit.root}/script", 0o755)
     assert CommandRunner(argv, cwd=pit.root).reads_prompt is written
     (task,) = pit.put("look around")

@@ -58,7 +58,7 @@ def test_a_run_is_handed_the_ids_of_its_own_span(pit, queue, tmp_path):
     """What an agent finds in its environment is the run of its claim in the trace that is made afterwards."""
     queue.put([Task(id="0001", title="one")])
     handed = tmp_path / "handed"
-    pit_work(pit, "--until", "empty", "--", "sh", "-c", f"echo $TRACEPARENT > {handed}")
+    pit_work(pit, "--until", "empty", "--", "sh", "-c", f"echo $TRACEPARENT > '{handed}'")
     version, trace_id, span_id, flags = handed.read_text().strip().split("-")
     run = next(span for span in trace(queue, "0001") if span.name == "run")
     assert (version, trace_id, span_id, flags) == ("00", run.trace_id, run.span_id, "01")

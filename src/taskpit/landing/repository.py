@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shlex
 import shutil
 import stat
 from collections.abc import Mapping, Sequence
@@ -256,7 +257,8 @@ class Repository:
             listed = ", ".join(merge.conflicts[:5])
             raise BranchTrouble(
                 f"{branch} has commits that conflict with what has landed: {listed}. In {self.top}, "
-                f"`git fetch {self.git.directory} {line_of(branch)}` and `git merge FETCH_HEAD` bring both together",
+                f"`git fetch {shlex.quote(self.git.directory)} {line_of(branch)}` and `git merge FETCH_HEAD` "
+                "bring both together",
                 files=merge.conflicts,
             )
         return self.git.commit(merge.tree, [ours, theirs], f"Merge {branch}\n")
