@@ -142,8 +142,9 @@ class Folder:
         now, held = monotonic(), self._held.get(folders)
         if held is not None and now - held[0] < COMPARED and held[1] == held_directories.turn:
             return held[2]
+        turn = held_directories.turn  # as of before: another thread may let one go meanwhile
         found = [self._hold(name) for name in folders]
-        self._held[folders] = now, held_directories.turn, found
+        self._held[folders] = now, turn, found
         return found
 
     def _hold(self, name: str) -> Dir:
