@@ -156,6 +156,7 @@ def pytest_collection() -> None:
 def pytest_collection_finish() -> None:
     gc.freeze()
     gc.enable()
+    gc.set_threshold(20_000, 20, 20)  # a test makes much and leaves little
 
 
 def pytest_unconfigure() -> None:
