@@ -1,7 +1,4 @@
-"""Every command shown in the README, the docs and the examples is run, and what it prints is what they show.
-
-Those of the README each time, half of the other pages in turn.
-"""
+"""Every command shown in the README, the docs and the examples is run, and what it prints is what they show."""
 
 from __future__ import annotations
 
@@ -11,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 import sessions
-from rotation import part
 from world import require
 
 if TYPE_CHECKING:
@@ -26,7 +22,7 @@ SHOWN = [
 ]
 
 
-@pytest.mark.parametrize("page", [SHOWN[0], *part(SHOWN[1:], 2)], ids=lambda page: str(page.relative_to(sessions.ROOT)))
+@pytest.mark.parametrize("page", SHOWN, ids=lambda page: str(page.relative_to(sessions.ROOT)))
 def test_what_a_page_shows_is_what_happens(page: Path, tmp_path: Path) -> None:
     if "examples" in page.parts:  # an example runs in its own folder
         copytree(page.parent, tmp_path, dirs_exist_ok=True)
