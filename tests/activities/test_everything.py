@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 from boxes import LAYOUTS, make_fast, pit, read
@@ -10,7 +11,9 @@ from boxes import make as make_other
 from workitems import FIRST, ITEM, SECOND, actions, by_hand, file_of, make, put, status, steps, take
 
 from taskpit import layouts, transfer
+from taskpit.clock import Clock
 from taskpit.queue import Queue
+from taskpit.store.activities import steps as moves
 from taskpit.task import Ask, Done, Evidence, Failed, State, Task
 from taskpit.testing import FakeClock
 
@@ -147,6 +150,21 @@ def test_the_tree(folder):
     assert f"→ {FIRST}  Backend  ann (human)" in text
     assert f"→ {FIRST}-T1  Design  being worked on" in text
     assert f"○ {FIRST}-T2  Approve  for a person" in text
+
+
+def test_a_slow_machine_is_told_of_the_time_that_was_given(folder, monkeypatch):
+    """It is the same in each line of a page: `30m`, not what is left of it when the line is printed."""
+    run(folder, "add", "Design", "--parent", FIRST)
+    run(folder, "claim", FIRST, "--as", "bot", "--lease", "1h")
+    start = moves.start
+
+    def slowly(*words):
+        lock = start(*words)
+        monkeypatch.setattr(Clock, "now", lambda _: time.time() + 5)
+        return lock
+
+    monkeypatch.setattr(moves, "start", slowly)
+    assert pit("-C", folder, "task", "start", f"{FIRST}-T1", "--as", "bot").out == f"{FIRST}-T1 is yours for 30m\n"
 
 
 def test_the_tree_shows_no_escape_sequences(folder):

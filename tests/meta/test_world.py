@@ -11,6 +11,7 @@ from unittest.mock import Mock
 
 import pytest
 import rotation
+import world
 from boxes import clean_environment
 from waits import PATIENCE
 
@@ -105,6 +106,17 @@ def test_a_child_that_outlives_its_test_is_ended_and_told(tmp_path):
     assert "sleep 1000" in ran.stdout
     pid = int((tmp_path / "base" / "orphan").read_text())
     assert not os.path.exists(f"/proc/{pid}")
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/task"), reason="only Linux tells whose children live")
+def test_a_child_lives_while_it_becomes_another_program(monkeypatch):
+    """It has no command line for a moment, and was taken for one that has ended."""
+    lasting = world.children()
+    process = subprocess.Popen(["sleep", "1000"])
+    monkeypatch.setattr(world, "_command", lambda _: "")
+    monkeypatch.setattr(world, "PATIENCE", 0.0)
+    assert world.outlived(lasting) == [f"{process.pid} "]
+    process.wait()
 
 
 def test_every_part_of_a_sweep_has_its_turn(request, monkeypatch):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 #: The end of every wait, in seconds: only what hangs meets it, on the busiest machine, too.
-PATIENCE = 120.0
+PATIENCE = 300.0
 
 
 def until(met, seconds=PATIENCE):

@@ -258,8 +258,8 @@ def _lives(pid: int) -> bool:
     with contextlib.suppress(ChildProcessError):
         if os.waitpid(pid, os.WNOHANG)[0] == pid:
             return False
-    command = _command(pid)
-    return bool(command) and not any(word in command for word in LASTING)
+    command = _command(pid)  # empty while it becomes another program, too
+    return os.path.exists(f"/proc/{pid}") and not any(word in command for word in LASTING)
 
 
 def _command(pid: int) -> str:

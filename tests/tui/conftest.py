@@ -14,6 +14,7 @@ from textual import pilot as textual_pilot
 from textual._compositor import Compositor
 from textual._context import visible_screen_stack
 from textual.css.stylesheet import Stylesheet
+from textual.notifications import Notification
 from textual.pilot import Pilot
 from textual.worker import WorkerCancelled
 from waits import PATIENCE
@@ -26,6 +27,7 @@ from taskpit.tui.app import PitBoard
 from taskpit.tui.queue_access import QueueAccess
 
 Pilot._wait_for_screen.__defaults__ = (PATIENCE,)
+Notification.has_expired = False  # what was said is there until it is read, however long the next step takes
 NOON = 1_800_000_000.0
 
 

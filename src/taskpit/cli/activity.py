@@ -184,14 +184,14 @@ def _task(args: Args, context: Context) -> Reply:
     step_id = args.id.upper()
     if args.step == "start":
         lock = steps.start(items, step_id, worker, args.lease)
-        left = round(lock.task_expires - context.queue.clock.now())
+        given = int(lock.task_expires - lock.task_acquired)
         data: dict[str, object] = {
             "id": step_id,
             "worker": worker,
             "task_expires": iso(lock.task_expires),
             "expires": iso(lock.expires),
         }
-        return Reply(data=data, text=f"{step_id} is yours for {say_duration(left)}")
+        return Reply(data=data, text=f"{step_id} is yours for {say_duration(given)}")
     move = steps.finish if args.step == "done" else steps.await_human
     kind = "human" if args.human else worker_type(worker)
     state = move(items, step_id, worker, kind, args.notes)
