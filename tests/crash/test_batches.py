@@ -49,6 +49,7 @@ def synced(request, monkeypatch):
 
 @pytest.fixture
 def together(monkeypatch):
+    monkeypatch.setattr(kernel, "keeps_order", lambda _: False)  # as in memory: on ext4 directories need no fsync
     monkeypatch.setattr(kernel, "syncs_filesystems", lambda _: True)
     monkeypatch.setattr(kernel, "sync_filesystem", lambda _: None)
     monkeypatch.setattr(folder, "MANY", 2)

@@ -232,7 +232,7 @@ def test_it_is_renewed_while_the_command_runs(root):
 
 def test_who_does_not_stop_is_killed(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "GRACE", 0.05)
-    script = f"trap '' TERM; touch '{tmp_path}/ready'; exec sleep 60"
+    script = f"trap '' TERM; touch '{tmp_path}/ready'; exec sleep 600"
     command = module._Command(["sh", "-c", script], os.environ)
     runs = threading.Thread(target=command.run, args=({},))
     runs.start()
