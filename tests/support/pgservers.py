@@ -211,7 +211,9 @@ class Server:
 
     def cpu(self) -> float:
         """Seconds of the processor that all its processes have used, those that have ended included."""
-        stats = self._stats()
+        stats, before = self._stats(), None
+        while before is None or before.keys() != stats.keys():  # one that ends meanwhile would be counted twice
+            stats, before = self._stats(), stats
         own, ended = stats[self.process.pid][11:13], stats[self.process.pid][13:15]
         lives = [words[11:13] for pid, words in stats.items() if pid != self.process.pid]
         return sum(int(ticks) for words in (own, ended, *lives) for ticks in words) / os.sysconf("SC_CLK_TCK")
