@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 
 import pytest
-from pits import make, misplaced, put, take, task
+from pits import make, misplaced, put, reopened, take, task
 
+from taskpit.errors import Storage
 from taskpit.keeper import sweep
 from taskpit.task import Ask, Done, Failed, Said, State
 from taskpit.testing import FakeClock
@@ -68,3 +69,24 @@ def test_a_claim_whose_worker_is_gone(queue):
     empty_places_gone(queue)
     sweep(queue)
     assert queue.card("0001").state is State.READY
+
+
+def test_a_link_in_the_place_of_results_is_refused_before_the_claim_ends(tmp_path):
+    queue = make(str(tmp_path / "q"), FakeClock())
+    put(queue, task(1))
+    claim = take(queue, "0001")
+    folder = queue.store.folder
+    queue.close()  # what is held open is compared each second, no sooner
+    os.rename(folder.at("done"), tmp_path / "elsewhere")
+    os.symlink(tmp_path / "elsewhere", folder.at("done"))
+    queue = reopened(folder.root, queue.clock)
+    with pytest.raises(Storage):
+        queue.finish(claim, Done(output="yes"))
+    assert queue.card("0001").state is State.CLAIMED
+    assert os.listdir(folder.at(".taskpit/sealed")) == os.listdir(tmp_path / "elsewhere") == []
+    os.unlink(folder.at("done"))
+    os.rename(tmp_path / "elsewhere", folder.at("done"))
+    queue.close()
+    queue = reopened(folder.root, queue.clock)
+    assert queue.finish(claim, Done(output="yes"))[0] is Said.OK
+    queue.close()

@@ -232,7 +232,7 @@ def commit(sealed: Sealed, claim: Claim) -> bool:
     """The one call that decides: the claimed file is the sealed one. False: the claim is over."""
     folder, path = sealed.folder, sealed.spot.path
     layout = folder.layout
-    claimed, _, there, _ = folder.hold(folder.of_end)
+    claimed, _, there, *_ = folder.hold(folder.of_end)
     name = path[len(layout.claimed) + 1 :]
     if not layout.guarded:
         return fs.move_at(claimed, name, there, sealed.name)
@@ -465,7 +465,7 @@ def _retire(sealed: Sealed, task: Task, said: Said) -> None:
     ended = folder.layout.ended_path(task, Verdict(sealed.kind))
     if ended and (said is Said.OK or sealed.kind == Verdict.DONE):  # else another's name says that it is done
         fs.move(sealed.path, folder.at(ended))
-    _, tmp, there, outcomes = folder.hold(folder.of_end)
+    _, tmp, there, outcomes, *_ = folder.hold(folder.of_end)
     fs.remove_at(there, sealed.name)  # also after a move: of two names of one file a rename takes none away
     of, rest = (outcomes, sealed.kind) if said is Said.OK else (folder.dir(LATE), sealed.nonce)
     fs.move_at(tmp, sealed.named("r"), of, name_of(sealed.spot.id, f"~{rest}"))

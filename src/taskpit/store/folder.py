@@ -115,7 +115,7 @@ class Folder:
         #: What each verb holds.
         self.of_put = (layout.tmp, IDS, layout.ready)
         self.of_claim = (layout.ready, layout.claimed, IDS, OUTCOMES)
-        self.of_end = (layout.claimed, layout.tmp, SEALED, OUTCOMES)
+        self.of_end = (layout.claimed, layout.tmp, SEALED, OUTCOMES, *layout.results)
 
     def at(self, relative: str) -> str:
         """The path of something in the queue."""
