@@ -7,7 +7,10 @@ import os
 import pytest
 from pits import POWER, make, misplaced, put, reopened, root_of, take, task
 
+from taskpit import fs
 from taskpit.keeper import sweep
+from taskpit.store import finish as finishing
+from taskpit.store.folder import QUARANTINE
 from taskpit.task import Done, Failed, Said, State, Verdict
 from taskpit.testing import FakeClock
 
@@ -63,6 +66,31 @@ def test_a_file_left_with_both_names_of_its_claim_has_one_again(queue):
     assert misplaced(after) == {}
     assert after.card(ID).state is State.CLAIMED
     assert after.finish(claim, ENDS[State.DONE])[0] is Said.OK
+    after.close()
+
+
+@pytest.mark.parametrize("before", [0, 1])
+def test_a_task_that_goes_back_takes_the_place_of_its_own_file_of_before(queue, before, monkeypatch):
+    """The seal is on the disk and its next bytes are; the ready name of before the claim is there again, too."""
+    folder = queue.store.folder
+    for _ in range(before):
+        queue.finish(take(queue, ID), Failed(error="again"))
+        queue.clock.advance(1000.0)
+    ready = folder.at(folder.layout.ready_path(task(1)))
+    os.link(ready, f"{ready}.kept")
+    with monkeypatch.context() as power:
+        power.setattr(finishing, "_back_to_ready", lambda *_: Said.LOST)
+        queue.finish(take(queue, ID), Failed(error="again"))
+    os.rename(f"{ready}.kept", ready)
+    queue.clock.reboot("the next boot")
+    queue.clock.advance(1000.0)
+    after = reopened(root_of(queue), queue.clock)
+    sweep(after)
+    assert sweep(after) == []
+    assert misplaced(after) == {}
+    assert (after.card(ID).state, after.card(ID).task.attempts) == (State.READY, before + 1)
+    (reason,) = [name for name in os.listdir(folder.at(QUARANTINE)) if name.endswith(".reason")]
+    assert b"a power loss left it in two places" in fs.read(folder.at(f"{QUARANTINE}/{reason}"), 4096)[0]
     after.close()
 
 

@@ -239,13 +239,17 @@ def _make_way(folder: Folder, task_id: str, source: str, ready: str) -> bool:
         if has_twin(ours, fs.status(folder.of(IDS, task_id))):
             fs.remove(source)  # a power loss left both names
         return False  # else we are still shown where it was: the next sweep takes it further
-    if _is_ghost(folder, source, ready):
+    since = _attempts_since(folder, source, ready)
+    if since > 0:
         folder.set_aside(source[len(folder.root) + 1 :], "its end was carried out; a power loss brought its name back")
         return False
-
+    known = fs.status(folder.of(IDS, task_id))
+    before = since < 0 or (known is not None and known.st_ino == there.st_ino)
     folder.set_aside(
         ready,
-        "the task of this id was put back at this place",
+        "it is the task before its last claim: a power loss left it in two places"
+        if before
+        else "the task of this id was put back at this place",
         step=lambda path, aside: _moved_rightly(folder, task_id, (source, ours), path, aside),
     )
     return True
@@ -273,12 +277,12 @@ def _is_listed(path: str) -> bool:
     return name in fs.names(place)
 
 
-def _is_ghost(folder: Folder, sealed: str, ready: str) -> bool:
-    """Whether a sealed file has the bytes of before its end, and what came of it is ready: after a power loss."""
+def _attempts_since(folder: Folder, sealed: str, ready: str) -> int:
+    """How many attempts a ready file has seen that a sealed one has not: a power loss brought one of them back."""
     spot = folder.sealed_spot(sealed.rpartition("/")[2]) if f"/{SEALED}/" in sealed else None
     if spot is None or folder.layout.rewritten:  # there the bytes do not tell
-        return False
+        return 0
     try:
-        return folder.load(spot, folder.at(ready)).attempts > folder.load(spot, sealed).attempts
+        return folder.load(spot, folder.at(ready)).attempts - folder.load(spot, sealed).attempts
     except (OSError, Invalid):
-        return False
+        return 0
