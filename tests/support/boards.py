@@ -16,6 +16,7 @@ from taskpit.queue import Queue
 from taskpit.store.opening import init
 from taskpit.task import Task
 from taskpit.web import serve
+from taskpit.web import shared as hubs
 from taskpit.web.app import QueuesPages
 from taskpit.web.html import Paper
 from taskpit.worker.user_queues import Queues
@@ -68,6 +69,7 @@ class Served:
         return self._desk(self.root, Paper(title="the pit", read_only=self._wish.get("read_only", False)))
 
     def __enter__(self):
+        hubs.FIRST = PATIENCE  # a page shows the board as it was read, however slow the machine is
         usual, serve.PORT = serve.PORT, 0
         try:
             self.server = serve.BoardServer(self._made, serve.WebOptions(**self._wish))

@@ -285,6 +285,8 @@ def test_a_page_does_not_wait_long_for_a_large_queue(queue, monkeypatch):
 
 
 def test_a_queue_that_cannot_be_read_is_told_not_waited_for(queue, monkeypatch):
+    counts = queue.store.counts
+
     def broken(*_):
         raise KeyError("whatever")
 
@@ -292,10 +294,10 @@ def test_a_queue_that_cannot_be_read_is_told_not_waited_for(queue, monkeypatch):
         hub = Hub(queue, Paper())
         with pytest.raises(Unavailable, match="whatever"):
             await hub.look(lambda board: board)
-        monkeypatch.undo()
+        monkeypatch.setattr(queue.store, "counts", counts)
         assert await hub.look(lambda board: board.counts["ready"]) == 0
         await hub.close()
 
-    monkeypatch.setattr(hubs, "FIRST", 0.01)
+    monkeypatch.setattr(hubs, "FIRST", PATIENCE)
     monkeypatch.setattr(queue.store, "counts", broken)
     asyncio.run(story())

@@ -55,20 +55,18 @@ class Hub:
         self._ring: deque[tuple[int, bytes, frozenset[str]]] = deque(maxlen=RING)
         self._news = asyncio.Condition()
         self._wanted = asyncio.Event()
-        #: The board has been read.
-        self._ready = asyncio.Event()
+        #: The board has been looked at: it is read, or there is trouble.
+        self._looked = asyncio.Event()
         #: No more is sent: the streams end.
         self.stopping = False
 
     # -- for pages ---------------------------------------------------------------------------------
 
     async def is_read(self) -> bool:
-        """Whether the board has been read; waits a moment for it."""
-        try:
-            await asyncio.wait_for(self._ready.wait(), FIRST)
-        except TimeoutError:
-            return False
-        return True
+        """Whether the board has been read; waits a moment for the first look at it."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._looked.wait(), FIRST)
+        return bool(self._board.version)
 
     async def look(self, read: Callable[[Board], T]) -> T:
         """What this function finds on the board as it stands now."""
@@ -105,8 +103,7 @@ class Hub:
     async def step(self) -> None:
         """Look once; tell what is new."""
         news = await self._run(self._read)
-        if self._board.version:
-            self._ready.set()
+        self._looked.set()
         if news is None:
             return
         ids, message = news
@@ -176,6 +173,7 @@ class Hub:
             yield b"retry: 1000\n\n"
             while not (self.stopping or await self.is_read()):
                 yield b": reading\n\n"
+                await asyncio.sleep(STEP)
             at = self._number(after)
             while not self.stopping:
                 if at is None or self._is_gone(at):
