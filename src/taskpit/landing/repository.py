@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shlex
 import shutil
 import stat
@@ -48,6 +49,8 @@ BUSY = {
 UNUSED = "2.weeks.ago"
 #: Scratch files and clones for checks that are older than this were left by a killed process.
 LEFTOVER = 2 * 86400.0
+#: Whose word it is, and which, where a person's own list of files lies that git shall not see.
+IGNORED = ("global", "core.excludesfile")
 #: Settings that start nothing when a branch is moved; people change these all the time.
 HARMLESS = ("branch.", "remote.", "user.", "pull.", "push.", "gc.", "color.", "alias.", "diff.", "log.")
 #: The largest file of excludes that is read, and the largest that is copied into a clone.
@@ -106,11 +109,16 @@ class Repository:
         self._habits: tuple[tuple[str, str], ...] = ()
         self._remote: Remote | None = None
 
-    def _settings(self, pattern: str, *where: str, personal: bool = False) -> dict[str, str]:
-        """What the person's configuration says of the keys that are like this, each once, the last word counts."""
-        words = ("config", *where, "-z", "--get-regexp", pattern)
+    def _settings(self, *, personal: bool = False) -> list[tuple[str, str, str]]:
+        """What the configuration here says, in git's order: whose word it is, the key, its value.
+
+        The repository's own; with the person's and the machine's before it, if it is `personal`.
+        """
+        words = ("config", "--includes", "--list", "--show-scope", "-z")
         out = outside(self.top, *words, ok=(0, 1, 128), personal=personal).out.decode("utf-8", "surrogateescape")
-        return dict(entry.partition("\n")[::2] for entry in out.split("\0") if entry)
+        pairs = zip(*[iter(out.split("\0"))] * 2, strict=False)
+        entries = ((scope, entry.partition("\n")) for scope, entry in pairs)
+        return [(scope, key, value if is_said else "true") for scope, (key, is_said, value) in entries]
 
     def current_branch(self) -> str:
         """The branch the person has checked out; Invalid if there is none to land on."""
@@ -152,11 +160,12 @@ class Repository:
     def open(self) -> None:
         """Our repository is there and knows the person's habits; what they have configured now is accepted."""
         require()
-        said = self._settings(r"^(user\.(name|email)|core\.(autocrlf|eol|filemode|ignorecase))$", personal=True)
+        personal, own = self._settings(personal=True), self._settings()
+        said = {key: value for _, key, value in personal}
         name = os.environ.get("GIT_AUTHOR_NAME") or said.get("user.name") or "taskpit"
         mail = os.environ.get("GIT_AUTHOR_EMAIL") or said.get("user.email") or "taskpit@localhost"
         self.git = Git(self.git.directory, author=(name, mail))
-        if self._settings(r"^(extensions\.partialclone|remote\..*\.promisor)$"):
+        if any(key == "extensions.partialclone" or re.fullmatch(r"remote\..*\.promisor", key) for _, key, _ in own):
             raise GitTrouble(f"{self.top} is a partial clone, whose files may be missing", hint="Fetch it as a whole.")
         habits = {
             key: said.get(key, "").lower() for key, values in HABITS.items() if said.get(key, "").lower() in values
@@ -166,12 +175,12 @@ class Repository:
         with fs.Flock(f"{self.folder}/open.lock"):
             if not os.path.isdir(self.git.directory):
                 self._clone_ours()
-            self._learn(habits)
+            self._learn(habits, [value for scope, key, value in personal if (scope, key) == IGNORED])
             for name in ("work", "check"):
                 fs.make_dir(f"{self.folder}/{name}")
             self._tidy()
-        self._accepted = self._configuration()
-        self._remote = self._find_remote()
+        self._accepted = _digest(own)
+        self._remote = _remote(own)
 
     def _tidy(self) -> None:
         """What killed processes left is gone: nobody is at work in one of these for so long."""
@@ -191,16 +200,14 @@ class Repository:
         fs.write(f"{self.folder}/repository", os.fsencode(f"{self.top}\n"))
         fs.move(scratch, self.git.directory)
 
-    def _learn(self, habits: Mapping[str, str]) -> None:
+    def _learn(self, habits: Mapping[str, str], ignored: Sequence[str]) -> None:
         known = self.git.run("config", "-z", "--get-regexp", r"^core\.", ok=(0, 1)).text.split("\0")
         for key, value in habits.items():
             if f"{key}\n{value}" not in known:
                 self.git.run("config", key, value)
-        said = outside(
-            self.top, "config", "--global", "--type=path", "--get", "core.excludesFile", ok=(0, 1, 128), personal=True
-        )
         home = os.environ.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
-        files = (f"{self.common}/info/exclude", said.text if said.code == 0 and said.text else f"{home}/git/ignore")
+        theirs = os.path.expanduser(ignored[-1]) if ignored else f"{home}/git/ignore"
+        files = (f"{self.common}/info/exclude", theirs)
         fs.replace(f"{self.git.directory}/info/exclude", b"\n".join(_excludes(path) for path in files), sync=False)
 
     # -- the line ----------------------------------------------------------------------------------
@@ -264,17 +271,6 @@ class Repository:
         return self.git.commit(merge.tree, [ours, theirs], f"Merge {branch}\n")
 
     # -- the remote --------------------------------------------------------------------------------
-
-    def _find_remote(self) -> Remote | None:
-        """`origin`, or the only one. Read once: what an agent makes of it later is not obeyed."""
-        entries = outside(self.top, "config", "--local", "-z", "--get-regexp", r"^remote\..*\.url$", ok=(0, 1, 128)).out
-        found: dict[str, str] = {}
-        for entry in entries.decode("utf-8", "surrogateescape").split("\0"):
-            key, _, url = entry.partition("\n")
-            if url and url.isprintable():
-                found.setdefault(key.removeprefix("remote.").removesuffix(".url"), url)
-        name = "origin" if "origin" in found or len(found) != 1 else next(iter(found))
-        return Remote(name=name, url=found[name]) if name in found else None
 
     def remote(self) -> Remote:
         """Where pull requests go; Invalid if there is no such place."""
@@ -366,14 +362,6 @@ class Repository:
 
     # -- back to the person ------------------------------------------------------------------------
 
-    def _configuration(self) -> str:
-        """A digest of what in the person's configuration could start something when a branch is moved."""
-        out = outside(self.top, "config", "--includes", "--list", "--show-scope", "-z", ok=(0, 1, 128)).out
-        pairs = zip(*[iter(out.split(b"\0"))] * 2, strict=False)
-        entries = sorted({entry for scope, entry in pairs if scope in (b"local", b"worktree")})
-        kept = [entry for entry in entries if not entry.lower().startswith(tuple(word.encode() for word in HARMLESS))]
-        return hashlib.sha256(b"\0".join(kept)).hexdigest()
-
     def unpublished(self) -> list[str]:
         """Branches on which something landed that the person's did not have when they were last seen."""
         found = self.git.below("refs/pit/line", "refs/pit/up")
@@ -432,7 +420,7 @@ class Repository:
         """The branch is moved where it may be; else why it may not."""
         if old and self.git.run("merge-base", "--is-ancestor", old, new, ok=(0, 1, 128)).code:
             return f"{branch} has commits of its own; they are merged when the next task lands"
-        if self._configuration() != self._accepted:
+        if _digest(self._settings()) != self._accepted:
             return (
                 f"the git configuration in {self.top} has changed since this pool began; start it again to accept that"
             )
@@ -523,6 +511,23 @@ class BranchTrouble(GitTrouble):
 def line_of(branch: str) -> str:
     """The ref of what has landed on this branch."""
     return f"refs/pit/line/{branch}"
+
+
+def _digest(settings: Sequence[tuple[str, str, str]]) -> str:
+    """Of what in the repository's own configuration could start something when a branch is moved."""
+    own = {f"{key}\n{value}" for scope, key, value in settings if scope in {"local", "worktree"}}
+    kept = sorted(entry for entry in own if not entry.lower().startswith(HARMLESS))
+    return hashlib.sha256("\0".join(kept).encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def _remote(settings: Sequence[tuple[str, str, str]]) -> Remote | None:
+    """`origin`, or the only one. Read once: what an agent makes of it later is not obeyed."""
+    found: dict[str, str] = {}
+    for scope, key, url in settings:
+        if scope == "local" and re.fullmatch(r"remote\..*\.url", key, re.DOTALL) and url and url.isprintable():
+            found.setdefault(key.removeprefix("remote.").removesuffix(".url"), url)
+    name = "origin" if "origin" in found or len(found) != 1 else next(iter(found))
+    return Remote(name=name, url=found[name]) if name in found else None
 
 
 def _setting(key: str, value: str) -> bytes:
