@@ -319,6 +319,16 @@ def test_the_persons_own_excludes_count(ground, tmp_path):
     assert ground.files() == {"README", "a.txt"}
 
 
+def test_so_does_the_list_that_their_configuration_names(ground, tmp_path):
+    write(f"{tmp_path}/home/.gitconfig", "[core]\n\texcludesFile = ~/lists/mine\n")
+    write(f"{tmp_path}/home/lists/mine", "*.swp\n")
+    claim, path = ground.enter(ground.put())
+    for name in ("a.txt", "c.swp"):
+        write(f"{path}/{name}")
+    carry_through(ground, claim)
+    assert ground.files() == {"README", "a.txt"}
+
+
 def test_line_endings_and_modes_are_as_the_persons_git_would_have_them(ground):
     git(ground.top, "config", "core.autocrlf", "input")
     claim, path = ground.enter(ground.put())
