@@ -16,11 +16,12 @@ import random
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import time
-from contextlib import ExitStack
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -77,16 +78,24 @@ def commit() -> str:
     return said.stdout.strip()
 
 
+@contextmanager
+def load(busy: int) -> Iterator[None]:
+    """So many processes that never rest, together in a session of their own, as other programs of a machine are."""
+    each = f"{shlex.quote(sys.executable)} -c 'while True: pass' &"
+    process = subprocess.Popen(["sh", "-c", f"{each} " * busy + "wait"], start_new_session=True)
+    try:
+        yield
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
 def moody(runs: int, busy: int, words: Sequence[str]) -> int:
     """So many runs with other seeds beside busy processes; how many of them failed."""
     bad = 0
     words = words or ["--matching", WAITING]
     tell(f"\n{time.strftime('%F %T')}, {commit()}: {runs} runs beside {busy} busy processes: {shlex.join(words)}")
-    with ExitStack() as load:
-        for _ in range(busy):
-            process = subprocess.Popen([sys.executable, "-c", "while True: pass"])
-            load.callback(process.wait)
-            load.callback(process.kill)
+    with load(busy):
         for number in range(1, runs + 1):
             seed = random.randrange(2**31)  # noqa: S311 - any will do, it is told
             ran = suite([sys.executable, "-m", "pytest", *words], seed, cwd=ROOT)
