@@ -168,13 +168,14 @@ def machines():
     made = subprocess.run(["ip", "netns", "add", name], capture_output=True, text=True, check=False)
     if made.returncode:
         pytest.skip(f"no network namespace can be made here: {made.stderr.strip()}")
+    ours = f"10.213.{os.getpid() % 250}"  # another suite on this machine has another one
     here, far = f"h{os.getpid()}"[:12], f"f{os.getpid()}"[:12]
     steps = [
         ["ip", "link", "add", here, "type", "veth", "peer", "name", far],
         ["ip", "link", "set", far, "netns", name],
-        ["ip", "addr", "add", "10.213.77.1/30", "dev", here],
+        ["ip", "addr", "add", f"{ours}.1/30", "dev", here],
         ["ip", "link", "set", here, "up"],
-        ["ip", "-n", name, "addr", "add", "10.213.77.2/30", "dev", far],
+        ["ip", "-n", name, "addr", "add", f"{ours}.2/30", "dev", far],
         ["ip", "-n", name, "link", "set", far, "up"],
         ["ip", "-n", name, "link", "set", "lo", "up"],
     ]
@@ -183,7 +184,7 @@ def machines():
             done = subprocess.run(step, capture_output=True, text=True, check=False)
             if done.returncode:
                 pytest.skip(f"no wire between two namespaces can be made here: {done.stderr.strip()}")
-        yield "10.213.77.1", ("ip", "netns", "exec", name)
+        yield f"{ours}.1", ("ip", "netns", "exec", name)
     finally:
         subprocess.run(["ip", "netns", "del", name], capture_output=True, check=False)
         subprocess.run(["ip", "link", "del", here], capture_output=True, check=False)
