@@ -33,7 +33,7 @@ VERSIONS = ("3.11", "3.12", "3.13")
 BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 OPTIONAL = ("git", "strace", "tmux", *BROWSERS, "groff", "script", "zsh", "fish")
 NOBODY = 65534
-JOBS = str(max(4, os.cpu_count() or 2))
+JOBS = max(4, os.cpu_count() or 2)
 RECORD = f"{ROOT}/build/trials.md"
 #: What a test waits with or for: where it does, a busy machine could change its answer.
 WAITING = r"Popen|lease=|Thread|page\.|pilot|asyncio\.run|timeout=|sleep\(|kill\("
@@ -48,10 +48,10 @@ class Ran(NamedTuple):
     seconds: float
 
 
-def suite(command: Sequence[str], seed: int, **how: object) -> Ran:
+def suite(command: Sequence[str], seed: int, jobs: int = JOBS, **how: object) -> Ran:
     """Run it with this seed, and read what it said at the end."""
     began = time.monotonic()
-    words = [*command, f"--randomly-seed={seed}", "-q", "-rfE", "-n", JOBS]
+    words = [*command, f"--randomly-seed={seed}", "-q", "-rfE", "-n", str(jobs)]
     ran = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False, **how)
     said = ran.stdout.decode(errors="replace")
     if ran.returncode:
@@ -98,7 +98,7 @@ def moody(runs: int, busy: int, words: Sequence[str]) -> int:
     with load(busy):
         for number in range(1, runs + 1):
             seed = random.randrange(2**31)  # noqa: S311 - any will do, it is told
-            ran = suite([sys.executable, "-m", "pytest", *words], seed, cwd=ROOT)
+            ran = suite([sys.executable, "-m", "pytest", *words], seed, busy, cwd=ROOT)
             tell(f"run {number} of {runs}, seed {seed}: {ran.summary}")
             for failure in ran.failures:
                 tell(f"  pytest --randomly-seed={seed} '{failure}'")

@@ -313,7 +313,7 @@ def test_a_server_that_is_down_for_many_leases_robs_nobody_of_eight_who_renew(al
 
     Claims of the last moments before a kill need not be on its disk; these are.
     """
-    lease, leases, over = 10.0, 10 if LONG else 1.2, threading.Event()  # a busy machine lets each of them renew in time
+    lease, leases, over = 6.0, 10 if LONG else 1.2, threading.Event()  # a busy machine lets each of them renew in time
     address = alone.address(schema="load", patience="300s")
     init_database(address, {})
     source = PostgresStore(parse(address))
