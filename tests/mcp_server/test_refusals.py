@@ -227,7 +227,7 @@ def test_a_parent_tells_nothing_of_files(root, queue):
 
 
 def test_those_who_wait_for_work_keep_nobody_else_waiting(root, queue):
-    """Sixty calls wait for a task, more than there are threads to answer calls; all others go by."""
+    """Forty-five calls wait for a task, more than there are threads to answer calls; all others go by."""
     desk = ToolCalls(lambda: Queue.open(root), "me", root)
     server = QueueServer(desk)
     waiting = {"worker": "w", "wait_seconds": 50}
@@ -237,16 +237,16 @@ def test_those_who_wait_for_work_keep_nobody_else_waiting(root, queue):
 
     async def scene():
         async with anyio.create_task_group() as group:
-            for number in range(60):
+            for number in range(45):
                 group.start_soon(call, "claim", {**waiting, "worker": f"w-{number}"})
             await anyio.lowlevel.checkpoint()
-            await anyio.to_thread.run_sync(until, lambda: server._lines["claim"].borrowed_tokens == 60)
+            await anyio.to_thread.run_sync(until, lambda: server._lines["claim"].borrowed_tokens == 45)
             assert not (await call("list", {})).is_error  # would come after all of them
-            for number in range(60):
+            for number in range(45):
                 await call("add", {"title": f"for {number}"})
 
     anyio.run(scene)
-    assert queue.store.counts()[State.CLAIMED] == 60
+    assert queue.store.counts()[State.CLAIMED] == 45
     desk.close()
 
 
