@@ -34,6 +34,8 @@ BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-c
 OPTIONAL = ("git", "strace", "tmux", *BROWSERS, "groff", "script", "zsh", "fish")
 NOBODY = 65534
 JOBS = max(4, os.cpu_count() or 2)
+#: So many of those that wait: no processor is left to the busy ones alone.
+MANY = JOBS + 2
 RECORD = f"{ROOT}/build/trials.md"
 #: What a test waits with or for: where it does, a busy machine could change its answer.
 WAITING = r"Popen|lease=|Thread|page\.|pilot|asyncio\.run|timeout=|sleep\(|kill\("
@@ -51,7 +53,7 @@ class Ran(NamedTuple):
 def suite(command: Sequence[str], seed: int, jobs: int = JOBS, **how: object) -> Ran:
     """Run it with this seed, and read what it said at the end."""
     began = time.monotonic()
-    words = [*command, f"--randomly-seed={seed}", "-q", "-rfE", "-n", str(jobs)]
+    words = [*command, f"--randomly-seed={seed}", "-q", "-rfE", "-n", str(jobs), "--dist", "worksteal"]
     ran = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False, **how)
     said = ran.stdout.decode(errors="replace")
     if ran.returncode:
@@ -90,15 +92,23 @@ def load(busy: int) -> Iterator[None]:
         process.wait()
 
 
+def waiting() -> list[str]:
+    """The files in which a test waits for something: the others need not be read in each run."""
+    words = [sys.executable, "-m", "pytest", "--collect-only", "-q", "--matching", WAITING]
+    listed = subprocess.run(words, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True).stdout
+    return sorted({line.partition("::")[0] for line in listed.splitlines() if "::" in line})
+
+
 def moody(runs: int, busy: int, words: Sequence[str]) -> int:
     """So many runs with other seeds beside busy processes; how many of them failed."""
     bad = 0
-    words = words or ["--matching", WAITING]
-    tell(f"\n{time.strftime('%F %T')}, {commit()}: {runs} runs beside {busy} busy processes: {shlex.join(words)}")
+    chosen = words or [*waiting(), "--matching", WAITING]
+    said = shlex.join(words) or "what waits for something"
+    tell(f"\n{time.strftime('%F %T')}, {commit()}: {runs} runs beside {busy} busy processes: {said}")
     with load(busy):
         for number in range(1, runs + 1):
             seed = random.randrange(2**31)  # noqa: S311 - any will do, it is told
-            ran = suite([sys.executable, "-m", "pytest", *words], seed, busy, cwd=ROOT)
+            ran = suite([sys.executable, "-m", "pytest", *chosen], seed, MANY, cwd=ROOT)
             tell(f"run {number} of {runs}, seed {seed}: {ran.summary}")
             for failure in ran.failures:
                 tell(f"  pytest --randomly-seed={seed} '{failure}'")
