@@ -273,7 +273,7 @@ class Catalog:
 
         try:
             return list(self._database.execute(statement, tuple(values)))
-        except _sqlite3.Error as error:
+        except (_sqlite3.Error, UnicodeError, OverflowError) as error:
             raise OSError(f"the catalogue: {error}") from None
 
     def _tell(self, statement: str, rows: Iterable[tuple[object, ...]]) -> None:
@@ -284,7 +284,7 @@ class Catalog:
             self._database.execute("begin immediate")
             self._database.executemany(statement, rows)
             self._database.execute("commit")
-        except _sqlite3.Error as error:
+        except (_sqlite3.Error, UnicodeError, OverflowError) as error:
             raise OSError(f"the catalogue: {error}") from None
 
     def _prepare(self, statements: str) -> None:

@@ -270,7 +270,7 @@ def link_at(here: Dir, old: str, there: Dir, new: str) -> bool:
     except FileNotFoundError:
         if not (again := renewed(here, there)):
             raise
-        os.link(old, new, src_dir_fd=again[0].fd, dst_dir_fd=again[1].fd, follow_symlinks=False)
+        return link_at(again[0], old, again[1], new)
     return True
 
 
@@ -377,7 +377,11 @@ def set_times_at(there: Dir, name: str, modified: float | None) -> bool:
         times = None if modified is None else (modified, modified)
         os.utime(name, times, dir_fd=there.fd, follow_symlinks=False)
     except FileNotFoundError:
-        return False
+        try:
+            again = renewed(there)
+        except FileNotFoundError:
+            return False
+        return bool(again) and set_times_at(again[0], name, modified)
     return True
 
 

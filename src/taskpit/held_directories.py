@@ -194,6 +194,14 @@ def renewed(*dirs: Dir) -> list[Dir]:
     return again if found else []
 
 
+def is_elsewhere(path: str) -> bool:
+    """Whether this name, which was not found, stood in a directory that is another one by now."""
+    try:
+        return bool(renewed(at(path)[0]))
+    except FileNotFoundError:
+        return False
+
+
 def _reach(folder: str) -> Dir:
     """The directory of this path, opened or compared with it; ANYWHERE if it lies beneath no root."""
     root = folder = folder.rstrip("/")

@@ -21,16 +21,17 @@ class _Names:
         self.counts = itertools.count()
 
 
-_names = _Names()
+#: Those of this process.
+own = _Names()
 
 
 def process_name() -> str:
     """Letters and digits of this process, other ones after a fork."""
-    return _names.first
+    return own.first
 
 
 def fresh_name(letters: int = 0) -> str:
     """Letters and digits nobody else has; so many random ones if asked for."""
     if letters:
         return os.urandom(letters).translate(_ALPHABET).decode()
-    return f"{_names.first}{next(_names.counts):x}"
+    return f"{own.first}{next(own.counts):x}"

@@ -11,18 +11,19 @@ import os
 import select
 import struct
 import time
+from sys import is_finalizing
 
 from taskpit.held_directories import forget
 from taskpit.kernel import FS_CODEC, call
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 #: An entry is moved out or unmade; moved in, made, or its writer has closed it.
 GOES, COMES = 0x40 | 0x200, 0x80 | 0x100 | 0x8
-#: An entry is moved in or unmade.
-CALM = 0x80 | 0x200
+#: An entry is moved in, made or unmade.
+CALM = 0x80 | 0x100 | 0x200
 #: Of these, the ones after which nobody is writing it: moved in, closed.
 WHOLE = 0x80 | 0x8
 #: A watched file that somebody had open for writing is closed (whoever it was lets go, or is dead), or is moved.
@@ -43,7 +44,7 @@ class Watch:
     def __init__(self, paths: Sequence[str], mask: int = GOES | COMES, *, calm: Sequence[str] = ()) -> None:
         self._paths = [path for path in paths if os.path.exists(path)]
         self._mask = mask
-        #: Of these only what is moved in or unmade is told, not what is written there.
+        #: Of these only what comes or is unmade is told, not what is written there.
         self._calm = calm
         self._watches: dict[int, str] = {}
         #: Which files have these names, and whether others were found there since: the kernel tells nothing of them.
@@ -112,7 +113,9 @@ class Watch:
             self._replaced = True
             return True
         if self._fd is not None:
-            return bool(select.select([self._fd], [], [], max(timeout, 0))[0])
+            poll = select.poll()
+            poll.register(self._fd, select.POLLIN)
+            return bool(poll.poll(max(timeout, 0) * 1000))
         deadline = time.monotonic() + timeout
         while True:
             if self._look() != self._seen:
@@ -173,6 +176,10 @@ class Watch:
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None
+
+    def __del__(self, ending: Callable[[], bool] = is_finalizing) -> None:
+        if not ending():
+            self.close()
 
 
 def _sign(path: str) -> tuple[int, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 
@@ -10,7 +11,7 @@ from boxes import LEASE, load, make, reopened
 from faults import Stopped
 
 from taskpit import fs
-from taskpit.errors import Unavailable
+from taskpit.errors import Storage, Unavailable
 from taskpit.keeper import sweep
 from taskpit.store import flock
 from taskpit.task import Done, Failed, Release, Said, State, Task, Want
@@ -25,6 +26,27 @@ def impatient(monkeypatch):
     """Whoever stands still keeps nobody waiting for long."""
     monkeypatch.setattr(fs, "TURN", 0.005)
     monkeypatch.setattr(flock, "TURN", 0.005)
+
+
+def test_what_the_disk_has_no_room_to_claim_stays_where_it_was(tmp_path):
+    """Each claim left a task in processing/ as nobody's, until the inbox was empty."""
+    queue = make(tmp_path / "box", "mailbox", FakeClock())
+    queue.store.put([Task(id="x", title="x"), Task(id="y", title="y")])
+
+    def full(call, path):
+        if call == "create" and path.endswith("~claim"):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
+
+    for _ in range(3):
+        fs.set_hook(full)
+        try:
+            with pytest.raises(Storage):
+                queue.claim("w")
+        finally:
+            fs.set_hook(None)
+        assert sorted(os.listdir(tmp_path / "box/inbox")) == ["x.json", "y.json"]
+    assert [claim.task.id for claim in queue.claim("w", count=2)] == ["x", "y"]
+    queue.close()
 
 
 class Stall:

@@ -37,6 +37,23 @@ def queue(tmp_path, clock):
     queue.close()
 
 
+@pytest.mark.parametrize("field", ["tags", "touches", "needs", "title"])
+def test_half_a_letter_in_a_file_that_somebody_dropped_in_stops_nobody(tmp_path, clock, field):
+    """JSON can say half of one; what SQLite cannot keep stopped every verb."""
+    queue = make(str(tmp_path / "box"), clock, layout="mailbox")
+    queue.put([Task(id=f"t{number}", title="x") for number in range(MANY)])
+    half = r'["\ud800"]' if field != "title" else r'"\ud800"'
+    with open(tmp_path / "box/inbox/half.json", "w", encoding="utf-8") as file:
+        file.write(f'{{"id": "half", "{field}": {half}}}')
+    clock.advance(10.0)
+    other = Queue.open(root_of(queue))
+    assert len(other.claim("w", count=MANY)) >= MANY - 1
+    sweep(other)
+    assert other.store.counts()
+    other.close()
+    queue.close()
+
+
 def again(queue):
     """Another process on the same folder."""
     return Queue.open(root_of(queue))

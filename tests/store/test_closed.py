@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import os
+import resource
 import threading
 
 import pytest
@@ -13,6 +15,8 @@ from taskpit import fs, held_directories, layouts
 from taskpit.queue import Queue
 from taskpit.store.opening import init, open_store
 from taskpit.task import Done, Task
+
+MANY_FILES = 4096
 
 
 def opened(root):
@@ -68,6 +72,70 @@ def test_one_that_nobody_has_any_more_holds_nothing(tmp_path):
     store.counts()
     del store
     assert opened(root) == []
+
+
+@pytest.mark.parametrize("count", [1, 100])  # with so many there is a catalogue
+def test_one_that_waited_and_that_nobody_has_any_more_holds_nothing(tmp_path, count):
+    """Two of the 128 instances of inotify that a user has, and a place in line that nobody left."""
+    init(str(tmp_path / "queue"), "pit")
+    queue = Queue.open(str(tmp_path / "queue"))
+    queue.put([Task(id="", title=f"task {number}", tags=("x",)) for number in range(count)])
+    queue.close()
+    before = os.listdir("/proc/self/fd")
+    for _ in range(3):
+        queue = Queue.open(str(tmp_path / "queue"))
+        assert queue.claim("w", tags=("y",), wait=0.01) == []
+        del queue
+    gc.collect()
+    assert len(os.listdir("/proc/self/fd")) <= len(before)
+
+
+def test_who_has_very_many_files_open_can_wait(tmp_path):
+    """`select` knows a thousand descriptors."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard < MANY_FILES:
+        pytest.skip(f"this process may have {hard} files open")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, MANY_FILES), hard))
+    queue = make(tmp_path / "queue", "pit")
+    files = [os.open(os.devnull, os.O_RDONLY) for _ in range(1100)]
+    try:
+        assert queue.claim("w", wait=0.01) == []
+    finally:
+        for fd in files:
+            os.close(fd)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        queue.close()
+
+
+@pytest.mark.parametrize("count", [3, 100])  # with so many there is a catalogue
+def test_a_child_takes_no_news_from_its_parent_nor_the_parent_from_it(tmp_path, count):
+    queue = make(tmp_path / "queue", "pit")
+    other = reopened(tmp_path / "queue", "pit")
+    other.put([Task(id="", title=f"task {number}") for number in range(count)])
+    for _ in range(3):
+        assert queue.claim("w")
+    queue.store.wait(0.0)
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.close(writing)
+            os.read(reading, 1)  # until the queue is paused
+            found = queue.claim("child")
+            queue.close()
+            os._exit(len(found))
+        finally:
+            os._exit(70)
+    other.store.pause("lunch", 0.0, "ann")
+    os.close(writing)
+    assert os.waitpid(child, 0)[1] == 0, "it is paused for the child"
+    os.close(reading)
+    assert queue.claim("w") == [], "and for the parent, whoever read the news"
+    other.store.resume("ann")
+    (made, _), *_ = other.put([Task(id="", title="more", priority=9)])
+    assert [claim.task.id for claim in queue.claim("w")] == [made]
+    queue.close()
+    other.close()
 
 
 def test_a_child_that_closes_it_takes_nothing_from_its_parent(tmp_path):

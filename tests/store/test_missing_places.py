@@ -7,6 +7,7 @@ import os
 import pytest
 from pits import make, misplaced, put, reopened, take, task
 
+from taskpit import held_directories
 from taskpit.errors import Storage
 from taskpit.keeper import sweep
 from taskpit.task import Ask, Done, Failed, Said, State
@@ -46,6 +47,33 @@ def test_a_whole_life(queue, outcome):
     assert misplaced(queue) == {}
     empty_places_gone(queue)
     assert queue.store.keep_log("w", b"what was done")
+
+
+@pytest.mark.parametrize("queue", ["pit", "mailbox"], indirect=True)  # whose claims have a directory of their own
+def test_one_that_somebody_else_has_made_again(queue, monkeypatch):
+    """What was claimed there was nobody's until its lease ended: it was looked for in the directory that was gone."""
+    monkeypatch.setattr(held_directories, "COMPARED_AGAIN", -1.0)
+    put(queue, task(1), task(2))
+    queue.finish(queue.claim("w")[0], Done(output="yes"))
+    claims_made_again(queue)
+    (claim,) = queue.claim("w")
+    assert claim.task.id == "0002"
+    claims_made_again(queue)
+    assert queue.store.renew([claim], 60.0) == [Said.OK]
+    claims_made_again(queue)
+    assert queue.finish(claim, Done(output="yes"))[0] is Said.OK
+    assert sweep(queue) == []
+    assert misplaced(queue) == {}
+
+
+def claims_made_again(queue):
+    """Another directory with the same files, of which this process has heard nothing."""
+    path = queue.store.folder.at(queue.store.folder.layout.claimed)
+    os.rename(path, f"{path}.gone")
+    os.mkdir(path)
+    for name in os.listdir(f"{path}.gone"):
+        os.rename(f"{path}.gone/{name}", f"{path}/{name}")
+    os.rmdir(f"{path}.gone")
 
 
 def test_many_at_once(queue):

@@ -6,9 +6,10 @@ import pytest
 from faults import record
 from pits import make, put, reopened, root_of, task
 
-from taskpit import kernel
+from taskpit import held_directories, kernel
 from taskpit.store import index
 from taskpit.testing import FakeClock
+from taskpit.watch import Watch
 
 PAUSED = "/.taskpit/paused"
 
@@ -39,8 +40,52 @@ def test_it_holds_for_who_claims_on(pair):
     assert worker.claim("w")
 
 
-def test_nobody_looks_for_one_who_is_told(pair):
+@pytest.mark.parametrize("before", ["", "claim", "claim claim", "claim wait", "wait"])
+def test_one_that_comes_before_the_kernel_tells_of_any_holds_too(tmp_path, before):
+    """A pool that looked once before the day's budget was seen to be spent gave out the whole queue."""
+    worker = make(str(tmp_path / "pit"), FakeClock())
+    other = reopened(root_of(worker), worker.clock)
+    for verb in before.split():
+        worker.claim("w") if verb == "claim" else worker.store.wait(0.0)
+    other.store.put([task(number) for number in range(3)])
+    other.store.pause("lunch", 0.0, "ann")
+    assert [worker.claim("w") for _ in range(4)] == [[]] * 4
+    worker.close()
+    other.close()
+
+
+@pytest.mark.parametrize("hears", ["claim", "wait"])
+def test_one_that_is_among_news_that_were_lost_holds_too(pair, hears, monkeypatch):
+    worker, other = pair
+    other.store.pause("lunch", 0.0, "ann")
+    with monkeypatch.context() as full:
+        full.setattr(Watch, "changes", lambda self: self._drain())
+        worker.claim("w") if hears == "claim" else worker.store._chooser.hear()
+    assert [worker.claim("w") for _ in range(3)] == [[]] * 3
+
+
+def test_one_of_which_the_kernel_tells_nothing_holds_as_soon_as_a_directory_is_looked_at_again(pair, monkeypatch):
+    """Somebody has put a copy in the place of the folder."""
+    worker, other = pair
+    assert worker.claim("w")
+    monkeypatch.setattr(Watch, "changes", lambda _: [])
+    other.store.pause("lunch", 0.0, "ann")
+    monkeypatch.setattr(held_directories, "COMPARED", -1.0)
+    assert worker.claim("w") == []
+
+
+def test_one_that_is_made_by_hand_holds_at_once(pair):
     worker, _ = pair
+    assert worker.claim("w")
+    with open(f"{root_of(worker)}{PAUSED}", "w", encoding="utf-8") as file:
+        assert worker.claim("w") == []
+        file.write('{"by": "ann", "reason": "lunch"}')
+    assert worker.claim("w") == []
+
+
+def test_nobody_looks_for_one_who_is_told(pair, monkeypatch):
+    worker, _ = pair
+    monkeypatch.setattr(held_directories, "COMPARED", 1e9)
     assert worker.claim("w")
     with record() as calls:
         assert worker.claim("w")

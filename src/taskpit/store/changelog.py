@@ -201,6 +201,7 @@ def row_of(task: Task, file: str, status: fs.Stat) -> Row:
     tied = is_tied(task)
     if tied or task.tags:
         brief = jsontext.dumps([status.st_mtime_ns, *map(task.__dict__.__getitem__, BRIEF)], tight=True)
+        brief = brief.encode("utf-8", "replace").decode()  # a JSON file may have half a letter in its tags
     else:
         brief = f"[{status.st_mtime_ns},{quote(task.id)},{quote(task.slug)}]"
     return (*order(task), file, status.st_ino, int(tied), brief)

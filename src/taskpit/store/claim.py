@@ -148,7 +148,11 @@ def _take(
     if task is None:
         return None
     if layout.guarded:
-        _write_holder(folder, task, fence, (target, status), since + want.lease)
+        try:
+            _write_holder(folder, task, fence, (target, status), since + want.lease)
+        except OSError:  # no room: without a holder it would be nobody's
+            _give_back(folder, ready, target)
+            raise
     return Claim(task=task, worker=want.worker, fence=fence, lease=want.lease, attempt=task.attempts + 1, since=since)
 
 
@@ -167,7 +171,7 @@ def _move(folder: Folder, source: str, target: str, until: float, *, verbatim: b
     if verbatim and _is_held(target):
         return None
     if fs.move_at(here, old, there, new):
-        return fs.status_at(there, new)
+        return fs.status_at(there, new) or fs.status(target)  # the directory may have been made anew
     # Git removes the directory of claims with the last of them.
     return fs.status(target) if folder.make_place(target) and fs.move(source, target) else None
 
@@ -338,6 +342,13 @@ class Chooser:
 
             self._index = Ready(self.folder)
         return self._index
+
+    def part(self) -> None:
+        """We were forked: what the parent knows is its own."""
+        if self._index is not None:
+            self._index.part()
+            self._index = None
+        self._idle.clear()
 
     def close(self) -> None:
         """Stop watching."""

@@ -14,7 +14,7 @@ from taskpit.clock import iso
 from taskpit.errors import Conflict, Invalid
 from taskpit.layouts import Spot
 from taskpit.layouts.layout import check_word
-from taskpit.nonces import process_name
+from taskpit.nonces import own, process_name
 from taskpit.store import changelog
 from taskpit.store import claim as claims
 from taskpit.store.claim import Chooser
@@ -89,6 +89,8 @@ class FileStore(House):
         #: Our place among those who wait here, and whether we were woken and have not claimed since.
         self._line: Line | None = None
         self._woken = False
+        #: The process all this belongs to.
+        self._of = own.first
 
     # -- put ---------------------------------------------------------------------------------------
 
@@ -211,6 +213,8 @@ class FileStore(House):
                 return []
             taken = self._chooser.take_named(want)
         else:
+            if self._of != own.first:
+                self._part_if_forked()
             with self._turn:
                 taken = self._chooser.take_best(want)
         if self._line is not None:
@@ -225,11 +229,13 @@ class FileStore(House):
 
     def being_written(self) -> list[str]:
         """Names of ready files that others are still writing, as of the last look at what is ready."""
+        self._part_if_forked()
         with self._turn:
             return self._chooser.being_written()
 
     def ready_page(self, after: tuple[Any, ...] | None, limit: int, *, tied: bool) -> list[Placed]:
         """What is ready, in order, after one of them."""
+        self._part_if_forked()
         with self._turn:
             return self._chooser.ready_page(after, limit, tied=tied)
 
@@ -432,6 +438,7 @@ class FileStore(House):
     def wait(self, timeout: float) -> bool:
         """Sleep in the kernel until something comes that may be for us, in line with others who wait."""
         self._catch_up()
+        self._part_if_forked()
         with self._turn:
             watch = self._chooser.watch()
         if watch is None:
@@ -448,6 +455,15 @@ class FileStore(House):
                     return True
             if not left:
                 return False
+
+    def _part_if_forked(self) -> None:
+        """After a fork, what tells of changes, the place in line and whoever has the turn are the parent's."""
+        if self._of != own.first:
+            self._of, self._turn, self._woken = own.first, allocate_lock(), False
+            self._chooser.part()
+            if self._line is not None:
+                self._line.part()
+                self._line = None
 
     def _stand_in_line(self) -> Line:
         """Whoever was woken and comes back without a claim could not use what came: the next one's turn."""
@@ -466,6 +482,7 @@ class FileStore(House):
 
     def close(self) -> None:
         """Let go of what is kept open, and give back what is not used."""
+        self._part_if_forked()
         try:
             self._chooser.close()
             if self._manifest is not None:

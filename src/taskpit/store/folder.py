@@ -20,7 +20,7 @@ from taskpit import fs, held_directories, kernel
 from taskpit.clock import Clock
 from taskpit.config import Config
 from taskpit.errors import Invalid, TooLarge
-from taskpit.held_directories import COMPARED, Dir, Holding, at, directory
+from taskpit.held_directories import COMPARED, Dir, Holding, at, directory, is_elsewhere
 from taskpit.layouts import Layout, Spot
 from taskpit.layouts.layout import NEVER, is_worker
 from taskpit.schema import is_word, name_of, path_of
@@ -369,7 +369,9 @@ class Folder:
             return True
         try:
             data, _ = fs.read(self.at(path), self.config.largest_task)
-        except (FileNotFoundError, fs.NotAFile, fs.TooBig):
+        except FileNotFoundError:
+            return is_elsewhere(self.at(path)) and self.holds(claim, path)
+        except (fs.NotAFile, fs.TooBig):
             return False  # what merely can't be read just now is for whoever asks: nobody has lost anything yet
         return self.layout.holder(data) == claim.fence
 

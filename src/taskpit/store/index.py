@@ -15,13 +15,15 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_left, bisect_right
+from time import monotonic
 
-from taskpit import fs, kernel, listing
+from taskpit import fs, held_directories, kernel, listing
 from taskpit.errors import Invalid
 from taskpit.layouts.layout import NEVER
 from taskpit.rules import order
 from taskpit.store.changelog import is_tied, row_of, task_of
 from taskpit.store.folder import CHANGELOG, HIDDEN, INDEX, OUTCOMES, Unreadable
+from taskpit.store.folder_store import PAUSED
 from taskpit.task import State, Task
 
 TYPE_CHECKING = False
@@ -158,6 +160,9 @@ MOST = 4096
 #: So many taken tasks are struck off a catalogue at once.
 SPENT = 64
 
+#: Catalogues of the process that forked us: a connection must be neither used nor closed by both.
+_parents: list[Catalog] = []
+
 
 class Ready:
     """Candidates for a claim, best first."""
@@ -184,10 +189,10 @@ class Ready:
         self._taken: dict[str, None] = {}
         self._outcomes = False
         self._only_looks = False
-        #: Where a pause is told, whether somebody may have paused or gone on since we last looked, and whether we would
-        #: have heard of it.
+        #: Where a pause is told, whether somebody may have paused or gone on since we last looked, whether we would
+        #: have heard of it, and when that was.
         self._hidden = folder.at(HIDDEN)
-        self._pauses, self._heard = True, False
+        self._pauses, self._heard, self._unpaused = True, False, 0.0
         self._is_local: bool | None = None
         #: Names of files that are no tasks yet, and when each is looked at again whatever the watch tells.
         self._unfinished: dict[str, float] = {}
@@ -223,6 +228,8 @@ class Ready:
         from taskpit.watch import Watch
 
         self._watch = Watch([self._path, self._folder.at(OUTCOMES), self._hidden], calm=[self._hidden])
+        self._pauses = True
+        self._listed = None if self._catalog is None else self._listed  # a log tells of what came before
         return None
 
     def _watch_or_list(self) -> None:
@@ -245,8 +252,11 @@ class Ready:
         return bool(self._came) or self._outcomes or self._pauses
 
     def may_be_paused(self) -> bool:
-        """Whether somebody has to look if tasks are given out: not if the kernel told that nobody has paused since."""
-        if self._pauses or not self._heard or not self.told:
+        """Whether somebody has to look if tasks are given out: not if the kernel told that nobody has paused since.
+
+        That is believed for as long as that a directory is still the same: who restores a copy is not told of.
+        """
+        if self._pauses or not self._heard or not self.told or monotonic() - self._unpaused > held_directories.COMPARED:
             return True
         if self._is_local is None:
             self._is_local = kernel.is_local(self._folder.root)
@@ -254,7 +264,7 @@ class Ready:
 
     def not_paused(self) -> None:
         """Somebody has looked since we last heard."""
-        self._pauses = False
+        self._pauses, self._unpaused = False, monotonic()
 
     @property
     def told(self) -> bool:
@@ -280,7 +290,9 @@ class Ready:
         watch = self._watch or self.watch()
         changes = watch.changes() if watch is not None else None
         self._outcomes, self._heard = False, changes is not None
-        if changes:
+        if changes is None:
+            self._pauses = True
+        elif changes:
             self._note(changes)
         if self._unfinished:
             now = self._folder.clock.monotonic()
@@ -293,9 +305,10 @@ class Ready:
     def _note(self, changes: list[tuple[str, str, int]]) -> None:
         """What the watch told, in its order."""
         for folder, file, said in changes:
-            if folder != self._path:
+            if folder == self._hidden:
+                self._pauses = self._pauses or f"{HIDDEN}/{file}" == PAUSED
+            elif folder != self._path:
                 self._outcomes = True
-                self._pauses = self._pauses or folder == self._hidden
             elif said & COMES:
                 self._came[file] = bool(said & WHOLE)
                 self._taken.pop(file, None)
@@ -594,6 +607,13 @@ class Ready:
                 self._catalog.drop(name for name in spent if not fs.exists(f"{self._path}/{name}"))
         except OSError:
             return  # whoever compares next will
+
+    def part(self) -> None:
+        """We were forked, and this is the parent's: no news is taken from it, and nothing of it is ended."""
+        if self._watch is not None:
+            self._watch.close()
+        if self._catalog is not None:
+            _parents.append(self._catalog)
 
     def close(self) -> None:
         """Stop watching."""

@@ -10,9 +10,14 @@ from __future__ import annotations
 
 import time
 from _thread import allocate_lock
+from sys import is_finalizing
 
 from taskpit import fs
 from taskpit.watch import LET_GO, Watch, held
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 #: Who was told that the one before it goes, and sees it still there, looks again after so many seconds.
 SOON = 0.02
@@ -87,6 +92,17 @@ class Line:
             if self._place is not None:
                 self._place.drop()
                 self._place = None
+
+    def part(self) -> None:
+        """We were forked, and this is the parent's place: it stays there."""
+        if self._place is not None:
+            self._place.drop()
+            self._place = None
+        self._watch.close()
+
+    def __del__(self, ending: Callable[[], bool] = is_finalizing) -> None:
+        if not ending():
+            self.part()
 
     def close(self) -> None:
         """Nobody waits here any more."""
