@@ -94,12 +94,17 @@ def _literal(glob: str) -> tuple[str, bool]:
 
 def in_the_way(task: Task, running: Iterable[Task]) -> str:
     """Why this task may not run beside those: it would change the same files. Empty if it may."""
-    for other in running if task.touches else ():
-        for mine in task.touches:
-            for theirs in other.touches:
-                if other.id != task.id and overlap(mine, theirs):
-                    return f"touches {mine}, which {other.id} is changing"
-    return ""
+    ways = [
+        (other.id, mine)
+        for other in (running if task.touches else ())
+        for mine in task.touches
+        for theirs in other.touches
+        if other.id != task.id and overlap(mine, theirs)
+    ]
+    if not ways:
+        return ""
+    other, mine = min(ways)  # in whatever order a directory has them
+    return f"touches {mine}, which {other} is changing"
 
 
 class Use(Value):

@@ -104,6 +104,11 @@ def test_who_is_in_the_way():
     assert in_the_way(task("c", touches=("src/api.py",)), running) == "touches src/api.py, which b is changing"
     assert in_the_way(task("c", touches=("y",)), running) == ""
     assert in_the_way(task("c"), running) == ""
+    for both in (
+        [task("a", touches=("y",)), task("b", touches=("y",))],
+        [task("b", touches=("y",)), task("a", touches=("y",))],
+    ):
+        assert in_the_way(task("c", touches=("y",)), both) == "touches y, which a is changing"
     assert in_the_way(running[0], running) == "", "nobody is in its own way"
 
 
