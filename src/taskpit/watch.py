@@ -42,6 +42,7 @@ class Watch:
     """Waits for changes in some directories."""
 
     def __init__(self, paths: Sequence[str], mask: int = GOES | COMES, *, calm: Sequence[str] = ()) -> None:
+        self._fd: int | None = None
         self._paths = [path for path in paths if os.path.exists(path)]
         self._mask = mask
         #: Of these only what comes or is unmade is told, not what is written there.
