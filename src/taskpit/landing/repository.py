@@ -373,7 +373,14 @@ class Repository:
         with fs.Flock(f"{self.folder}/publish.lock"):
             line, up = (ref.oid for ref in self.git.look(line_of(branch), _up(branch)))
             place, old = self._checked_out(branch)
-            why = self._move(branch, place, old, line) if line and old != line else ""
+            why = ""
+            if line and old and not self._is_behind(old, line):
+                line, why = self._together(branch)
+                place, old = self._checked_out(branch)
+                if old and not why and not self._is_behind(old, line):
+                    why = f"{branch} was changed in this very moment; the next look brings it there"
+            if line and old != line and not why:
+                why = self._move(branch, place, old, line)
             if why:
                 fs.replace(self._reason(branch), why.encode(), sync=False)
                 return self.look(branch)
@@ -381,6 +388,17 @@ class Repository:
                 self.git.set(_up(branch), line)
                 fs.remove(self._reason(branch))
             return Published(branch=branch)
+
+    def _is_behind(self, old: str, line: str) -> bool:
+        """Whether the person's branch needs nothing but to be moved on; it may have commits that we do not."""
+        return old == line or self.git.run("merge-base", "--is-ancestor", old, line, ok=(0, 1, 128)).code == 0
+
+    def _together(self, branch: str) -> tuple[str, str]:
+        """The line with all that the person's branch has, as the next task begins from it; or why there is none."""
+        try:
+            return self.sync(branch), ""
+        except BranchTrouble as error:
+            return "", error.message
 
     def give(self, ref: str, branch: str) -> str:
         """A branch of the person's is what this ref of ours is; the branch. Where they have another so called, it has
@@ -418,8 +436,6 @@ class Repository:
 
     def _move(self, branch: str, place: str, old: str, new: str) -> str:
         """The branch is moved where it may be; else why it may not."""
-        if old and self.git.run("merge-base", "--is-ancestor", old, new, ok=(0, 1, 128)).code:
-            return f"{branch} has commits of its own; they are merged when the next task lands"
         if _digest(self._settings()) != self._accepted:
             return (
                 f"the git configuration in {self.top} has changed since this pool began; start it again to accept that"
