@@ -32,7 +32,8 @@ from taskpit.landing.candidate import Candidates, Taken, size
 from taskpit.landing.clones import Clones
 from taskpit.landing.forge import Pulls
 from taskpit.landing.git import ZERO, Git, GitTrouble, Ref
-from taskpit.landing.repository import BranchTrouble, Merge, Repository, line_of
+from taskpit.landing.line import BranchTrouble, landed_as, line_of
+from taskpit.landing.repository import Merge, Repository
 from taskpit.landing.values import FenceLost, HandIn, Hands, Terms, Waits, held, name_of
 from taskpit.queue import Queue
 from taskpit.race import parent_of
@@ -149,7 +150,7 @@ class LandingPipe:
         base = self._line(terms, terms.onto)
         lands = self.git.look(*(self.ref("land", need) for need in task.needs)) if task.needs else []
         for need, landed in zip(task.needs, (ref.oid for ref in lands), strict=True):
-            if not landed or self.git.is_ancestor(landed, base):
+            if not landed or landed_as(self.git, landed, base):
                 continue
             if terms.land != "branch":
                 raise Waits(f"{need}, which it needs, landed elsewhere and is not on {terms.onto}")
@@ -327,7 +328,7 @@ class LandingPipe:
             return handed, ""
         place = f"refs/pit/remote/{handed.target}" if handed.land == "pr" else line_of(handed.target)
         line = self.git.look(place)[0].oid
-        return handed, land.oid if line and self.git.is_ancestor(land.oid, line) else ""
+        return handed, landed_as(self.git, land.oid, line) if line else ""
 
     def already(self, task_id: str) -> Done | None:
         """The end of a task that has landed and is not sealed; None if it has not."""

@@ -16,7 +16,6 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import shlex
 import shutil
 import stat
 from collections.abc import Mapping, Sequence
@@ -26,6 +25,7 @@ from taskpit.clock import Clock
 from taskpit.errors import Invalid
 from taskpit.landing.candidate import FILE, LINK, PROGRAM, Candidates, PathChange
 from taskpit.landing.git import ZERO, Git, GitTrouble, Ref, outside, require
+from taskpit.landing.line import BranchTrouble, have_of, line_of, together, up_of
 from taskpit.records import Value
 from taskpit.trust import state_path
 
@@ -219,20 +219,18 @@ class Repository:
     def sync(self, branch: str) -> str:
         """The line has all that the person's branch has; its last commit. BranchTrouble if it cannot have.
 
-        A person who resets, amends or rebases takes out commits that they had: where all that landed was theirs
-        already, the line follows, or what they took out would come back.
+        What a person took out by a reset, an amendment or a rebase is not in the line either.
         """
-        up, have, line = _up(branch), f"refs/pit/have/{branch}", line_of(branch)
-        # What was seen is read before the branch is: a publishing between the two must not look like a reset.
-        seen, had, ours = (ref.oid for ref in self.git.look(up, have, line))
-        theirs = self._fetched(branch, have, (seen, had))
+        up, have, line = up_of(branch), have_of(branch), line_of(branch)
         while True:
-            new = self._brought_together(branch, ours, theirs, seen)
+            # What was seen is read before the branch is: a publishing between the two must not look like a reset.
+            seen, had, ours = (ref.oid for ref in self.git.look(up, have, line))
+            theirs = self._fetched(branch, have, (seen, had))
+            new = together(self, branch, ours, theirs, (seen, had))
             if new == ours or self.git.move(line, new, ours or ZERO):
                 if seen != theirs:  # only now: what a crash leaves undone is seen again
                     self.git.move(up, theirs, seen or ZERO)
                 return new
-            ours = self.line(branch)
 
     def _fetched(self, branch: str, have: str, known: tuple[str, ...]) -> str:
         """The last commit of the person's branch, with all of its history here: what a killed fetch left is no proof
@@ -248,27 +246,6 @@ class Repository:
         words = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--update-shallow", "--", self.common)
         self.git.alone(*words, f"+refs/heads/{branch}:{have}")
         return self.git.ref(have)
-
-    def _brought_together(self, branch: str, ours: str, theirs: str, seen: str) -> str:
-        """What the line should be, whose last commit is `ours`; the person's branch was `seen` and is `theirs`."""
-        if not ours or ours == theirs:
-            return theirs
-        if seen and self.git.is_ancestor(ours, seen) and not self.git.is_ancestor(seen, theirs):
-            return theirs
-        if self.git.is_ancestor(theirs, ours):
-            return ours
-        if self.git.is_ancestor(ours, theirs):
-            return theirs
-        merge = self.merge(ours, theirs)
-        if merge.conflicts:
-            listed = ", ".join(merge.conflicts[:5])
-            raise BranchTrouble(
-                f"{branch} has commits that conflict with what has landed: {listed}. In {self.top}, "
-                f"`git fetch {shlex.quote(self.git.directory)} {line_of(branch)}` and `git merge FETCH_HEAD` "
-                "bring both together",
-                files=merge.conflicts,
-            )
-        return self.git.commit(merge.tree, [ours, theirs], f"Merge {branch}\n")
 
     # -- the remote --------------------------------------------------------------------------------
 
@@ -366,18 +343,18 @@ class Repository:
         """Branches on which something landed that the person's did not have when they were last seen."""
         found = self.git.below("refs/pit/line", "refs/pit/up")
         lines = {name.removeprefix(line_of("")): ref.oid for name, ref in found.items() if name.startswith(line_of(""))}
-        return [branch for branch, line in lines.items() if found.get(_up(branch), Ref()).oid != line]
+        return [branch for branch, line in lines.items() if found.get(up_of(branch), Ref()).oid != line]
 
     def publish(self, branch: str) -> Published:
         """The person's branch has what landed, or why not yet. Nothing of theirs that is not committed is touched."""
         with fs.Flock(f"{self.folder}/publish.lock"):
-            line, up = (ref.oid for ref in self.git.look(line_of(branch), _up(branch)))
+            line, up = (ref.oid for ref in self.git.look(line_of(branch), up_of(branch)))
             place, old = self._checked_out(branch)
             why = ""
-            if line and old and not self._is_behind(old, line):
+            if line and old and not self._is_behind(up, old, line):
                 line, why = self._together(branch)
                 place, old = self._checked_out(branch)
-                if old and not why and not self._is_behind(old, line):
+                if old and not why and not self._is_behind("", old, line):
                     why = f"{branch} was changed in this very moment; the next look brings it there"
             if line and old != line and not why:
                 why = self._move(branch, place, old, line)
@@ -385,13 +362,18 @@ class Repository:
                 fs.replace(self._reason(branch), why.encode(), sync=False)
                 return self.look(branch)
             if line and up != line:
-                self.git.set(_up(branch), line)
+                self.git.set(up_of(branch), line)
                 fs.remove(self._reason(branch))
             return Published(branch=branch)
 
-    def _is_behind(self, old: str, line: str) -> bool:
-        """Whether the person's branch needs nothing but to be moved on; it may have commits that we do not."""
-        return old == line or self.git.run("merge-base", "--is-ancestor", old, line, ok=(0, 1, 128)).code == 0
+    def _is_behind(self, up: str, old: str, line: str) -> bool:
+        """Whether the person's branch needs nothing but to be moved on: it has all that it had, and no more than the
+        line has. It may have commits that we do not know.
+        """
+        return self._has(old, up) and self._has(line, old)
+
+    def _has(self, new: str, old: str) -> bool:
+        return old in ("", new) or self.git.run("merge-base", "--is-ancestor", old, new, ok=(0, 1, 128)).code == 0
 
     def _together(self, branch: str) -> tuple[str, str]:
         """The line with all that the person's branch has, as the next task begins from it; or why there is none."""
@@ -421,7 +403,7 @@ class Repository:
             why = fs.read(self._reason(branch), 4096)[0].decode("utf-8", "replace")
         except OSError:
             why = "`pit sweep` brings it there"
-        line, up = (ref.oid for ref in self.git.look(line_of(branch), _up(branch)))
+        line, up = (ref.oid for ref in self.git.look(line_of(branch), up_of(branch)))
         if not line or line == up:
             return Published(branch=branch)
         count = self.git.say("rev-list", "--count", line, *([f"^{up}"] if up else []))
@@ -520,15 +502,6 @@ class Repository:
         return b"".join(os.fsencode(f"{one.mode} {one.oid}\t{name}\0") for name, one in found.items() if one)
 
 
-class BranchTrouble(GitTrouble):
-    """The person's branch is gone, or git cannot merge it with the line: a person must do something about it."""
-
-
-def line_of(branch: str) -> str:
-    """The ref of what has landed on this branch."""
-    return f"refs/pit/line/{branch}"
-
-
 def _digest(settings: Sequence[tuple[str, str, str]]) -> str:
     """Of what in the repository's own configuration could start something when a branch is moved."""
     own = {f"{key}\n{value}" for scope, key, value in settings if scope in {"local", "worktree"}}
@@ -551,11 +524,6 @@ def _setting(key: str, value: str) -> bytes:
     section, _, name = key.partition(".")
     escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
     return os.fsencode(f'[{section}]\n\t{name} = "{escaped}"\n')
-
-
-def _up(branch: str) -> str:
-    """The ref of the person's branch as last seen."""
-    return f"refs/pit/up/{branch}"
 
 
 def remove(path: str) -> None:
