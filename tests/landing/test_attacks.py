@@ -352,12 +352,12 @@ def test_trouble_is_no_conflict(ground, monkeypatch):
     for _ in range(3):
         lander.land(lander.waiting()[0])
     card = ground.card(task)
-    assert card.held == f"{REVIEW} by a person: it could not be landed: git merge-tree: fatal: bad object"
+    assert card.held == f"{REVIEW} by a person: it could not be landed: git merge-tree: fatal: bad object. Mend it."
     assert (card.task.attempts, card.tries) == (0, ())
 
 
 def _broken(*_):
-    raise GitTrouble("git merge-tree: fatal: bad object")
+    raise GitTrouble("git merge-tree: fatal: bad object", hint="Mend it.")
 
 
 def test_only_exit_code_one_is_a_conflict(ground):
@@ -373,6 +373,15 @@ def test_a_partial_clone_is_refused(ground):
     git(ground.top, "config", "remote.origin.promisor", "true")
     with pytest.raises(GitTrouble, match="partial clone"):
         ground.pipe.enter(ground.claim(ground.put()).task, ground.hands)
+
+
+def test_a_pool_in_a_partial_clone_is_refused_before_anything_runs(ground):
+    git(ground.top, "config", "remote.origin.promisor", "true")
+    task = ground.put()
+    with pytest.raises(GitTrouble, match="partial clone") as found:
+        ground.pool("true")
+    assert found.value.hint == "Clone it again without --filter, and work there."
+    assert (ground.card(task).state, ground.card(task).tries) == (State.READY, ())
 
 
 def test_more_questions_than_anybody_reads_stop_no_landing(ground, monkeypatch):

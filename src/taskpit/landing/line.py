@@ -16,6 +16,7 @@ import shlex
 from collections.abc import Sequence
 
 from taskpit.landing.git import Git, GitTrouble
+from taskpit.landing.values import Waits
 from taskpit.records import Value
 
 TYPE_CHECKING = False
@@ -28,7 +29,7 @@ LONGEST_LIST = 200
 CANDIDATES = "%(trailers:key=Candidate,valueonly,separator=%x20)"
 
 
-class BranchTrouble(GitTrouble):
+class BranchTrouble(GitTrouble, Waits):
     """The person's branch is gone, or git cannot bring it together with the line: a person must do something."""
 
 

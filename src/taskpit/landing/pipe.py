@@ -72,7 +72,8 @@ class LandingPipe:
         """From files to trees, in our own repository."""
         return Candidates(self.git)
 
-    def _ready(self) -> None:
+    def ready(self) -> None:
+        """Our repository is open; GitTrouble if nothing can land from the person's."""
         with self._opening:
             if not self._open:
                 self.repository.open()
@@ -100,7 +101,7 @@ class LandingPipe:
             if tries and tries[-1].kind == "reset":
                 self._catch_up(task, terms, hands)
             return path
-        self._ready()
+        self.ready()
         base = self._base(task, terms)
         self.git.set(self.ref("base", task.id), base)
         self.clones.make(task.id, base, terms, hands)
@@ -108,7 +109,7 @@ class LandingPipe:
 
     def _catch_up(self, task: Task, terms: Terms, hands: Hands) -> None:
         """A person says: again. The clone begins from the branch as it is now, its changes merged in, if they fit."""
-        self._ready()
+        self.ready()
         base, line = self.git.ref(self.ref("base", task.id)), self._base(task, terms)
         if not base or base == line:
             return
@@ -166,7 +167,7 @@ class LandingPipe:
         """The claim's end: handed in and held, or failed because there is nothing, or nothing green, to land."""
         task, path = claim.task, self.workspace(claim.task.id)
         terms = self._settled(task)
-        self._ready()
+        self.ready()
         if not self.clones.is_ours(path):
             message = f"its clone is gone or another stands in its place: {path}"
             return Failed(error=message, kind="task", output=done.output)
@@ -271,7 +272,7 @@ class LandingPipe:
 
     def hand_in_of(self, task_id: str) -> HandIn | None:
         """What was handed in for this task here; None if nothing was."""
-        self._ready()
+        self.ready()
         return self._read(task_id, *self.git.look(self.ref("hand", task_id)))
 
     def _read(self, task_id: str, ref: Ref) -> HandIn | None:
@@ -284,7 +285,7 @@ class LandingPipe:
         """What was handed in here and is not cleaned up yet, by task."""
         if not self.repository.is_known():
             return {}
-        self._ready()
+        self.ready()
         found = {}
         for name, ref in self.git.below(f"refs/pit/hand/{self.queue}").items():
             try:
@@ -321,7 +322,7 @@ class LandingPipe:
 
     def _landing(self, task_id: str) -> tuple[HandIn | None, str]:
         """What was handed in for this task, and the commit that landed it: one that where it lands has."""
-        self._ready()
+        self.ready()
         hand, land = self.git.look(self.ref("hand", task_id), self.ref("land", task_id))
         handed = self._read(task_id, hand)
         if handed is None or not land.oid:
@@ -515,7 +516,7 @@ class LandingPipe:
         """The person's branches have what landed on them; what is in the way, as sentences."""
         if not self.repository.is_known():
             return []
-        self._ready()
+        self.ready()
         branches = [branch] if branch else self.repository.unpublished()
         lines = [self.repository.publish(name).sentence() for name in branches]
         return [line for line in lines if line]

@@ -16,6 +16,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import shlex
 import shutil
 import stat
 from collections.abc import Mapping, Sequence
@@ -45,6 +46,8 @@ BUSY = {
     "REVERT_HEAD": "a revert",
     "index.lock": "another git command",
 }
+#: What to do about a repository that may lack objects.
+WHOLE = "Clone it again without --filter, and work there."
 #: Objects that no ref needs are pruned when they are older than this.
 UNUSED = "2.weeks.ago"
 #: Scratch files and clones for checks that are older than this were left by a killed process.
@@ -166,7 +169,7 @@ class Repository:
         mail = os.environ.get("GIT_AUTHOR_EMAIL") or said.get("user.email") or "taskpit@localhost"
         self.git = Git(self.git.directory, author=(name, mail))
         if any(key == "extensions.partialclone" or re.fullmatch(r"remote\..*\.promisor", key) for _, key, _ in own):
-            raise GitTrouble(f"{self.top} is a partial clone, whose files may be missing", hint="Fetch it as a whole.")
+            raise GitTrouble(f"{self.top} is a partial clone, whose files may be missing", hint=WHOLE)
         habits = {
             key: said.get(key, "").lower() for key, values in HABITS.items() if said.get(key, "").lower() in values
         }
@@ -225,12 +228,38 @@ class Repository:
         while True:
             # What was seen is read before the branch is: a publishing between the two must not look like a reset.
             seen, had, ours = (ref.oid for ref in self.git.look(up, have, line))
+            if not (seen and ours):
+                self._make_room(branch)
             theirs = self._fetched(branch, have, (seen, had))
             new = together(self, branch, ours, theirs, (seen, had))
             if new == ours or self.git.move(line, new, ours or ZERO):
                 if seen != theirs:  # only now: what a crash leaves undone is seen again
                     self.git.move(up, theirs, seen or ZERO)
                 return new
+
+    def _make_room(self, branch: str) -> None:
+        """Nothing of ours stands in the way of this branch: git has none below another, and `release` may follow on a
+        `release/1` that the person has deleted. What landed there and is on no branch of theirs is told instead.
+        """
+        found = self.git.below(*(kind("").rstrip("/") for kind in (line_of, up_of, have_of)))
+        for other in sorted({name.split("/", 3)[3] for name in found}):
+            if not (other.startswith(f"{branch}/") or branch.startswith(f"{other}/")):
+                continue
+            line, seen = (found.get(kind(other), Ref()).oid for kind in (line_of, up_of))
+            if line and line != seen and not self._is_theirs(line):
+                fetch = f"git fetch {shlex.quote(self.git.directory)} {shlex.quote(line_of(other))}"
+                keep = shlex.quote(f"{other.replace('/', '-')}-landed")
+                raise BranchTrouble(
+                    f"something landed on {other}, which you have no longer, and is on no branch of yours; git has no "
+                    f"{branch} beside that. In {self.top}, `{fetch}` and `git branch {keep} FETCH_HEAD` keep it"
+                )
+            self.git.drop(line_of(other))  # first: without it there is nothing that could be missed
+            self.git.drop(up_of(other), have_of(other))
+
+    def _is_theirs(self, commit: str) -> bool:
+        """Whether a branch of the person's has this commit."""
+        words = ("for-each-ref", "--count=1", "--format=x", "--contains", commit, "refs/heads")
+        return bool(outside(self.top, *words, ok=(0, 128, 129)).text)
 
     def _fetched(self, branch: str, have: str, known: tuple[str, ...]) -> str:
         """The last commit of the person's branch, with all of its history here: what a killed fetch left is no proof
