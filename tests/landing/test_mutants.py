@@ -154,7 +154,7 @@ def overwriting_ignored_files(patch):
 
 def the_configuration_is_not_looked_at(patch):
     """Whatever an agent wrote into the person's configuration is obeyed."""
-    patch.setattr(repository, "_digest", lambda _: "")
+    patch.setattr(repository, "digest", lambda _: "")
 
 
 def a_dirty_checkout_is_no_reason(patch):

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 import shlex
 import shutil
 import stat
@@ -27,16 +26,20 @@ from taskpit.errors import Invalid
 from taskpit.landing.candidate import FILE, LINK, PROGRAM, Candidates, PathChange
 from taskpit.landing.git import ZERO, Git, GitTrouble, Ref, outside, require
 from taskpit.landing.line import BranchTrouble, have_of, line_of, together, up_of
+from taskpit.landing.settings import (
+    HABITS,
+    IGNORED,
+    Remote,
+    Setting,
+    digest,
+    is_partial,
+    line_for,
+    remote_of,
+    unsafe,
+)
 from taskpit.records import Value
 from taskpit.trust import state_path
 
-#: Settings of the person's that decide which bytes a file has in a commit, and the values we take.
-HABITS = {
-    "core.autocrlf": ("true", "false", "input"),
-    "core.eol": ("lf", "crlf", "native"),
-    "core.filemode": ("true", "false"),
-    "core.ignorecase": ("true", "false"),
-}
 #: What stands in a repository's directory while the person is in the middle of something.
 BUSY = {
     "MERGE_HEAD": "a merge",
@@ -52,10 +55,6 @@ WHOLE = "Clone it again without --filter, and work there."
 UNUSED = "2.weeks.ago"
 #: Scratch files and clones for checks that are older than this were left by a killed process.
 LEFTOVER = 2 * 86400.0
-#: Whose word it is, and which, where a person's own list of files lies that git shall not see.
-IGNORED = ("global", "core.excludesfile")
-#: Settings that start nothing when a branch is moved; people change these all the time.
-HARMLESS = ("branch.", "remote.", "user.", "pull.", "push.", "gc.", "color.", "alias.", "diff.", "log.")
 #: The largest file of excludes that is read, and the largest that is copied into a clone.
 LARGEST_EXCLUDES, LARGEST_COPY = 1024 * 1024, 64 * 1024 * 1024
 
@@ -83,13 +82,6 @@ class Published(Value):
         return f"{count} that landed on {self.branch} {are} not in your checkout yet: {self.why}"
 
 
-class Remote(Value):
-    """Where the person's repository is pushed to."""
-
-    name: str
-    url: str
-
-
 class Repository:
     """One repository of a person's, and ours for it."""
 
@@ -104,21 +96,21 @@ class Repository:
             self.top, self.common, self._directory = found.text.split("\n")
         except ValueError:
             raise GitTrouble(f"{cwd!r} has an end of line in its path", hint="Landing needs another path.") from None
-        digest = hashlib.sha256(os.fsencode(os.path.realpath(self.common))).hexdigest()[:12]
+        mark = hashlib.sha256(os.fsencode(os.path.realpath(self.common))).hexdigest()[:12]
         name = "".join(c if c.isascii() and c.isalnum() else "-" for c in os.path.basename(self.top))[:40]
-        self.folder = f"{state_path('landing')}/{name}-{digest}"
+        self.folder = f"{state_path('landing')}/{name}-{mark}"
         self.git = Git(f"{self.folder}/git")
         self._accepted = ""
         self._habits: tuple[tuple[str, str], ...] = ()
         self._remote: Remote | None = None
 
-    def _settings(self, *, personal: bool = False) -> list[tuple[str, str, str]]:
-        """What the configuration here says, in git's order: whose word it is, the key, its value.
+    def _settings(self, place: str = "", *, personal: bool = False) -> list[Setting]:
+        """What the configuration says here, or in another checkout of the same repository, in git's order.
 
         The repository's own; with the person's and the machine's before it, if it is `personal`.
         """
         words = ("config", "--includes", "--list", "--show-scope", "-z")
-        out = outside(self.top, *words, ok=(0, 1, 128), personal=personal).out.decode("utf-8", "surrogateescape")
+        out = os.fsdecode(outside(place or self.top, *words, ok=(0, 1, 128), personal=personal).out)
         pairs = zip(*[iter(out.split("\0"))] * 2, strict=False)
         entries = ((scope, entry.partition("\n")) for scope, entry in pairs)
         return [(scope, key, value if is_said else "true") for scope, (key, is_said, value) in entries]
@@ -168,7 +160,7 @@ class Repository:
         name = os.environ.get("GIT_AUTHOR_NAME") or said.get("user.name") or "taskpit"
         mail = os.environ.get("GIT_AUTHOR_EMAIL") or said.get("user.email") or "taskpit@localhost"
         self.git = Git(self.git.directory, author=(name, mail))
-        if any(key == "extensions.partialclone" or re.fullmatch(r"remote\..*\.promisor", key) for _, key, _ in own):
+        if is_partial(own):
             raise GitTrouble(f"{self.top} is a partial clone, whose files may be missing", hint=WHOLE)
         habits = {
             key: said.get(key, "").lower() for key, values in HABITS.items() if said.get(key, "").lower() in values
@@ -182,8 +174,8 @@ class Repository:
             for name in ("work", "check"):
                 fs.make_dir(f"{self.folder}/{name}")
             self._tidy()
-        self._accepted = _digest(own)
-        self._remote = _remote(own)
+        self._accepted = digest(own)
+        self._remote = remote_of(own)
 
     def _tidy(self) -> None:
         """What killed processes left is gone: nobody is at work in one of these for so long."""
@@ -337,7 +329,7 @@ class Repository:
         outside(self.folder, "init", "--quiet", "--template=", f"--object-format={form}", "--", path)
         directory = f"{path}/.git"
         with open(f"{directory}/config", "ab") as file:
-            file.write(b"".join(_setting(key, value) for key, value in self._habits))
+            file.write(b"".join(line_for(key, value) for key, value in self._habits))
         os.makedirs(f"{directory}/info", exist_ok=True)
         fs.write(f"{directory}/objects/info/alternates", os.fsencode(f"{self.git.directory}/objects\n"))
         for name in ("shallow", "info/exclude"):
@@ -416,12 +408,12 @@ class Repository:
         a number.
         """
         commit = self.git.ref(ref)
-        words = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--", self.git.directory)
         for number in range(1, 100):
             name = branch if number == 1 else f"{branch}-{number}"
             there = self._theirs(name)
             if not there:
-                outside(self.top, *words, f"{ref}:refs/heads/{name}", personal=True)
+                self._refuse(self._settings(), f"{ref}:refs/heads/{name}")
+                self._bring(f"{ref}:refs/heads/{name}")
             if there in ("", commit):
                 return name
         raise GitTrouble(f"there are 99 branches like {branch} already", hint="Delete those that you do not need.")
@@ -447,27 +439,48 @@ class Repository:
 
     def _move(self, branch: str, place: str, old: str, new: str) -> str:
         """The branch is moved where it may be; else why it may not."""
-        if _digest(self._settings()) != self._accepted:
+        settings = self._settings()
+        if digest(settings) != self._accepted:
             return (
                 f"the git configuration in {self.top} has changed since this pool began; start it again to accept that"
             )
-        fetch = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--", self.git.directory)
         try:
-            if not place:  # git refuses what is no fast-forward
-                outside(self.top, *fetch, f"{line_of(branch)}:refs/heads/{branch}", personal=True)
-                return ""
-            if why := self._busy(place):
+            if place and (why := self._busy(place)):
                 return why
+            if place not in ("", self.top):
+                settings = self._settings(place)
+            what = line_of(branch) if place else f"{line_of(branch)}:refs/heads/{branch}"
+            self._refuse(settings, what, place)
+            if not place:  # git refuses what is no fast-forward
+                self._bring(what)
+                return ""
             changed = self._changed(place)
             same = self._same(place, old, new, changed) if changed else b""
             if changed and not same:
                 more = ", …" if changed[3:] else ""
                 return f"{place} has changes that are not committed ({', '.join(changed[:3])}{more})"
-            outside(place, *fetch, line_of(branch), personal=True)
+            self._bring(what, place)
             self._merge(place, old, new, same)
         except GitTrouble as error:
-            return " ".join(error.message.split())[:300]
+            return " ".join(error.message.split())[:700]
         return ""
+
+    def _bring(self, what: str, place: str = "") -> None:
+        """A ref of ours is fetched into the person's repository."""
+        words = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--", self.git.directory, what)
+        outside(place or self.top, *words, personal=True)
+
+    def _refuse(self, settings: Sequence[Setting], what: str, place: str = "") -> None:
+        """GitTrouble if the repository's own configuration could have git start a program there, or look elsewhere."""
+        key = unsafe(settings, self.git.directory, checkout=bool(place))
+        if key:
+            fetch = f"`git fetch {shlex.quote(self.git.directory)} {shlex.quote(what)}`"
+            by_hand = f"{fetch} and `git merge --ff-only FETCH_HEAD` bring it there" if place else f"{fetch} brings it"
+            raise GitTrouble(
+                f"the configuration of {place or self.top} has {key[:80]}, by which git could start a program of "
+                f"somebody else's, so git is not run there. By hand {by_hand}; what stands in your own configuration "
+                "(`git config --global`) is obeyed"
+            )
 
     def _checked_out(self, branch: str) -> tuple[str, str]:
         """The checkout that has this branch, empty if none has; and the branch's last commit."""
@@ -493,8 +506,8 @@ class Repository:
         return ""
 
     def _changed(self, place: str) -> list[str]:
-        """Files there that differ from what is committed, of those that git knows."""
-        words = ("status", "--porcelain", "-z", "--no-renames", "--untracked-files=no")
+        """Files there that differ from what is committed, of those that git knows; no git runs in a submodule."""
+        words = ("status", "--porcelain", "-z", "--no-renames", "--untracked-files=no", "--ignore-submodules=dirty")
         return [os.fsdecode(entry[3:]) for entry in outside(place, *words, personal=True).out.split(b"\0") if entry]
 
     def _merge(self, place: str, old: str, new: str, same: bytes) -> None:
@@ -529,30 +542,6 @@ class Repository:
         if not all(one and _is_there(f"{place}/{name}", one, blobs.get(one.oid)) for name, one in found.items()):
             return b""
         return b"".join(os.fsencode(f"{one.mode} {one.oid}\t{name}\0") for name, one in found.items() if one)
-
-
-def _digest(settings: Sequence[tuple[str, str, str]]) -> str:
-    """Of what in the repository's own configuration could start something when a branch is moved."""
-    own = {f"{key}\n{value}" for scope, key, value in settings if scope in {"local", "worktree"}}
-    kept = sorted(entry for entry in own if not entry.lower().startswith(HARMLESS))
-    return hashlib.sha256("\0".join(kept).encode("utf-8", "surrogateescape")).hexdigest()
-
-
-def _remote(settings: Sequence[tuple[str, str, str]]) -> Remote | None:
-    """`origin`, or the only one. Read once: what an agent makes of it later is not obeyed."""
-    found: dict[str, str] = {}
-    for scope, key, url in settings:
-        if scope == "local" and re.fullmatch(r"remote\..*\.url", key, re.DOTALL) and url and url.isprintable():
-            found.setdefault(key.removeprefix("remote.").removesuffix(".url"), url)
-    name = "origin" if "origin" in found or len(found) != 1 else next(iter(found))
-    return Remote(name=name, url=found[name]) if name in found else None
-
-
-def _setting(key: str, value: str) -> bytes:
-    """A line of git's configuration."""
-    section, _, name = key.partition(".")
-    escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
-    return os.fsencode(f'[{section}]\n\t{name} = "{escaped}"\n')
 
 
 def remove(path: str) -> None:
