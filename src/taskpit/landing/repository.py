@@ -89,9 +89,7 @@ class Repository:
         words = ("rev-parse", "--path-format=absolute", "--show-toplevel", "--git-common-dir", "--git-dir")
         found = outside(cwd, *words, ok=(0, 128))
         if found.code:
-            raise GitTrouble(
-                f"{cwd} is in no git checkout: {found.err[-200:]}", hint="Landing needs one: run it there.", path=cwd
-            )
+            raise _no_repository(cwd, found.err)
         try:
             self.top, self.common, self._directory = found.text.split("\n")
         except ValueError:
@@ -542,6 +540,17 @@ class Repository:
         if not all(one and _is_there(f"{place}/{name}", one, blobs.get(one.oid)) for name, one in found.items()):
             return b""
         return b"".join(os.fsencode(f"{one.mode} {one.oid}\t{name}\0") for name, one in found.items() if one)
+
+
+def _no_repository(cwd: str, said: str) -> GitTrouble:
+    """Why nothing can land from here, by what git said."""
+    if "dubious ownership" in said:  # what the person's configuration says of that, `safe.directory`, is not read
+        told = f"the repository in {cwd} belongs to another user, and landing needs one of your own"
+        return GitTrouble(told, hint=f"Clone it, and work there: git clone {shlex.quote(cwd)} DIRECTORY", path=cwd)
+    if any(words in said for words in ("not a git repository", "in a work tree", "bare repository")):
+        return GitTrouble(f"{cwd} is in no git checkout", hint="Landing needs one: run it there.", path=cwd)
+    told = f"git cannot read the repository in {cwd}: {' '.join(said.split())[-200:]}"
+    return GitTrouble(told, hint="Mend that; `git status` there says when it is.", path=cwd)
 
 
 def remove(path: str) -> None:
