@@ -30,8 +30,8 @@ IGNORED = ("global", "core.excludesfile")
 HARMLESS = ("branch.", "remote.", "user.", "pull.", "push.", "gc.", "color.", "alias.", "diff.", "log.")
 #: A repository that fetches what it lacks when it is read, from a place and by a program that it names.
 PARTIAL = re.compile(r"extensions\.partialclone|remote\..*\.promisor", re.DOTALL)
-#: Programs that a fetch into the repository starts.
-FETCHING = re.compile(r"core\.alternaterefscommand", re.DOTALL)
+#: A program that a fetch into the repository starts, and what has it fetch from elsewhere.
+PROGRAM, INSTEAD = re.compile(r"core\.alternaterefscommand"), re.compile(r"url\..*\.insteadof", re.DOTALL)
 #: Programs that read and write the files of a checkout.
 FILTERS = re.compile(r"filter\..*\.(clean|smudge|process)", re.DOTALL)
 
@@ -65,10 +65,10 @@ def unsafe(settings: Sequence[Setting], source: str, *, checkout: bool) -> str:
     at, when something is fetched from `source`, and brought to a checkout if there is one. Empty if none could.
     """
     for key, value in own(settings):
-        elsewhere = key.startswith(f"remote.{source}.")
-        elsewhere = elsewhere or (re.fullmatch(r"url\..*\.insteadof", key, re.DOTALL) and source.startswith(value))
-        filters = checkout and FILTERS.fullmatch(key) and value
-        if elsewhere or filters or FETCHING.fullmatch(key) or PARTIAL.fullmatch(key):
+        rewritten = INSTEAD.fullmatch(key) and source.startswith(value)
+        filtered = checkout and FILTERS.fullmatch(key) and value
+        named = key.startswith(f"remote.{source}.") or PROGRAM.fullmatch(key) or PARTIAL.fullmatch(key)
+        if named or rewritten or filtered:
             return key if key.isprintable() else repr(key)
     return ""
 
