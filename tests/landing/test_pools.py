@@ -178,9 +178,9 @@ def test_a_branch_that_conflicts_with_what_landed_waits_for_a_person_at_once(gro
     ground.pool("echo x > b.txt")
     card = ground.card(two)
     assert (ground.card(one).state, card.state, card.tries, card.task.attempts) == (State.DONE, State.READY, (), 0)
-    told = " ".join(ground.pit("status").split())
-    assert f"Needs you {two} two {card.held}" in told
-    assert f"Needs you {two} two main has commits that conflict" in " ".join(ground.pit("report").split())
+    wide = {"COLUMNS": "2000"}
+    assert f"Needs you {two} two {card.held}" in " ".join(ground.pit("status", **wide).split())
+    assert f"Needs you {two} two main has commits that conflict" in " ".join(ground.pit("report", **wide).split())
     fetch, merge = (words.partition("`")[0] for words in card.held.split("`git ")[1:])
     git(ground.top, *shlex.split(fetch))
     git(ground.top, *shlex.split(merge.replace("merge", "merge -q -X ours")))
