@@ -9,6 +9,7 @@ import subprocess
 import pytest
 from ground import Ground, git, write
 
+from taskpit.landing.repository import Repository
 from taskpit.landing.values import Waits
 from taskpit.task import Done, Release, State, Want
 
@@ -97,6 +98,24 @@ def test_a_branch_that_changes_once_more_meanwhile_is_brought_there_by_the_next_
     assert ground.files() == {"README", "mine.txt", "more.txt"}
     assert ground.pipe.publish() == []
     assert ground.files() == {"README", "a.txt", "mine.txt", "more.txt"}
+
+
+def test_what_is_taken_out_while_the_checkout_is_looked_at_stays_out(ground, monkeypatch):
+    """In a large one that takes seconds."""
+    with_a_secret(ground)
+    real = Repository._changed
+
+    def changed(self, place):
+        found = real(self, place)
+        monkeypatch.undo()
+        reset(ground)
+        return found
+
+    land_while(ground, lambda: monkeypatch.setattr(Repository, "_changed", changed))
+    assert "changed in this very moment" in ground.pipe.behind()[0]
+    assert ground.log() == ["begin"]
+    assert ground.pipe.publish() == []
+    assert ground.log() == ["one", "begin"]
 
 
 def with_a_secret(ground):

@@ -49,6 +49,8 @@ BUSY = {
     "REVERT_HEAD": "a revert",
     "index.lock": "another git command",
 }
+#: What is told of a branch that the person changes while it is looked at.
+MEANWHILE = "{} was changed in this very moment; the next look brings it there"
 #: What to do about a repository that may lack objects.
 WHOLE = "Clone it again without --filter, and work there."
 #: Objects that no ref needs are pruned when they are older than this.
@@ -374,7 +376,7 @@ class Repository:
                 line, why = self._together(branch)
                 place, old = self._checked_out(branch)
                 if old and not why and not self._is_behind("", old, line):
-                    why = f"{branch} was changed in this very moment; the next look brings it there"
+                    why = MEANWHILE.format(branch)
             if line and old != line and not why:
                 why = self._move(branch, place, old, line)
             if why:
@@ -458,6 +460,8 @@ class Repository:
                 more = ", …" if changed[3:] else ""
                 return f"{place} has changes that are not committed ({', '.join(changed[:3])}{more})"
             self._bring(what, place)
+            if self._theirs(branch) != old:  # all that takes long is over
+                return MEANWHILE.format(branch)
             self._merge(place, old, new, same)
         except GitTrouble as error:
             return " ".join(error.message.split())[:700]
