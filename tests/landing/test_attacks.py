@@ -6,12 +6,14 @@ Each trap, when it is sprung, makes a file: none may be there in the end.
 from __future__ import annotations
 
 import os
+import shlex
 import stat
 import subprocess
 
 import pytest
 from ground import Ground, git, read, write
 
+from taskpit.landing import review
 from taskpit.landing.git import GitTrouble
 from taskpit.policy import REVIEW
 from taskpit.task import State
@@ -241,7 +243,7 @@ def test_the_persons_configuration_changed_meanwhile_nothing_is_run_there(ground
     ground.land(task)
     assert ground.card(task).state is State.DONE
     assert ground.log("--", branch="refs/heads/main") == ["begin"]
-    assert "configuration" in ground.pipe.behind()[0]
+    assert "has changed since this pool began" in ground.pipe.behind()[0]
     assert sprung(ground) == []
 
 
@@ -256,6 +258,125 @@ def test_a_file_that_the_persons_configuration_includes_counts_as_part_of_it(gro
     ground.land(task)
     assert ground.log("--", branch="refs/heads/main") == ["begin"]
     assert sprung(ground) == []
+
+
+def unpacked(ground, *pairs):
+    """The repository came by another's hand, with these settings and files that would go through a filter."""
+    ground.commit(".gitattributes", "*.txt filter=evil merge=evil diff=evil\n")
+    ground.commit("old.txt")
+    config(f"{ground.top}/.git", *pairs)
+    os.utime(f"{ground.top}/old.txt", (1, 1))  # git looks at its bytes, through the filter
+    write(f"{ground.folder}/home/.gitconfig", "[safe]\n\tdirectory = *\n")
+
+
+def approved(ground, task):
+    """A file that would go through a filter is asked about; the person says yes."""
+    if ground.card(task).held.startswith(REVIEW):
+        review.approve(ground.queue, task, "ada")
+    ground.land(task)
+    assert ground.card(task).state is State.DONE
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "filter.evil.clean",
+        "filter.evil.smudge",
+        "filter.evil.process",
+        "core.alternateRefsCommand",
+        "remote.{ours}.uploadpack",
+        "remote.{ours}.url",
+        "url.ext::{program}.insteadOf",
+        "include.path",
+    ],
+)
+def test_a_repository_that_names_programs_has_none_started_and_says_how_it_is_brought_there(ground, key):
+    program, ours = trap(ground), ground.pipe.git.directory
+    write(f"{ground.folder}/included", f'[filter "evil"]\n\tsmudge = {program}\n')
+    value = {"url.ext::{program}.insteadOf": ours[:8], "include.path": f"{ground.folder}/included"}.get(key, program)
+    key = key.format(ours=ours, program=program)
+    unpacked(ground, ("protocol.ext.allow", "always"), (key, value))
+    git(ground.folder, "clone", "-q", "--bare", ground.top, "lender.git")
+    write(f"{ground.top}/.git/objects/info/alternates", f"{ground.folder}/lender.git/objects\n")
+    assert sprung(ground) == []
+    task = ground.put("one")
+    ground.work(task, a_dot_txt="x", README="changed\n")
+    approved(ground, task)
+    assert sprung(ground) == []
+    (told,) = ground.pipe.behind()
+    assert f"{ground.top} has {'filter.evil.smudge' if key == 'include.path' else key[:40]}".lower() in told.lower()
+    assert ground.log("--", branch="refs/heads/main") == ["add old.txt", "add .gitattributes", "begin"]
+    git(ground.top, "config", "--remove-section", key.rpartition(".")[0])
+    ground.pipe = ground.new_pipe()
+    for words in told.split("`git ")[1:3]:
+        git(ground.top, *shlex.split(words.partition("`")[0]))
+    assert ground.pipe.publish() == []
+    assert ground.log()[0] == "one"
+
+
+def test_a_branch_that_is_not_checked_out_needs_no_filter_and_one_in_another_worktree_has_its_own(ground):
+    program = trap(ground)
+    unpacked(ground, ("filter.evil.smudge", program))
+    task = ground.put("one")
+    ground.work(task, a_dot_txt="x")
+    git(ground.top, "checkout", "-q", "-b", "else")
+    approved(ground, task)
+    assert ground.log()[0] == "one"
+    git(ground.top, "config", "--unset", "filter.evil.smudge")
+    git(ground.top, "config", "extensions.worktreeConfig", "true")
+    git(ground.top, "worktree", "add", "-q", f"{ground.folder}/there", "main")
+    git(f"{ground.folder}/there", "config", "--worktree", "filter.evil.smudge", program)
+    ground.pipe = ground.new_pipe()
+    ground.work(ground.put("two"), b_dot_txt="x")
+    approved(ground, "0002")
+    assert f"{ground.folder}/there has filter.evil.smudge" in ground.pipe.behind()[0]
+    assert sprung(ground) == []
+
+
+def test_what_is_switched_off_starts_nothing_and_keeps_no_branch_behind(ground):
+    """All other settings of a repository that name programs, its hooks, and the settings of a submodule."""
+    program = trap(ground)
+    library = f"{ground.folder}/library"
+    git(ground.folder, "init", "-q", "-b", "main", library)
+    write(f"{library}/x.txt")
+    write(f"{library}/.gitattributes", "*.txt filter=evil\n")
+    git(library, "add", "-A")
+    git(library, "-c", "user.name=Ada", "-c", "user.email=ada@example.org", "commit", "-qm", "begin")
+    git(ground.top, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", library, "library")
+    git(ground.top, "commit", "-qm", "a library")
+    unpacked(ground, *(pair for pair in poisoned(program) if not pair[0].startswith("filter.")))
+    more = ("credential.helper", "core.askPass", "core.gitProxy", "remote.origin.uploadpack", "gpg.ssh.program")
+    config(f"{ground.top}/.git", *((key, program) for key in more))
+    config(f"{ground.top}/.git", ("fetch.recurseSubmodules", "true"), ("submodule.recurse", "true"))
+    config(f"{ground.top}/.git/modules/library", *poisoned(program), ("remote.origin.uploadpack", program))
+    hooks(f"{ground.top}/.git", program)
+    os.utime(f"{ground.top}/library/x.txt", (1, 1))
+    task = ground.put("one")
+    ground.work(task, a_dot_txt="x", old_dot_txt="changed\n")
+    approved(ground, task)
+    assert ground.pipe.behind() == []
+    assert sprung(ground) == []
+    assert read(f"{ground.top}/a.txt") == "x"
+
+
+def test_a_filter_of_the_persons_own_is_obeyed(ground):
+    unpacked(ground)
+    write(f"{ground.folder}/home/.gitconfig", '[filter "evil"]\n\tsmudge = tr x y\n\tclean = tr y x\n')
+    task = ground.put("one")
+    ground.work(task, a_dot_txt="x")
+    approved(ground, task)
+    assert read(f"{ground.top}/a.txt") == "y"
+
+
+def test_a_change_is_not_given_where_git_would_start_a_program(ground):
+    unpacked(ground, ("core.alternateRefsCommand", trap(ground)))
+    task = ground.put("one")
+    ground.work(task, a_dot_txt="x")
+    name = ground.pipe.ref("cand", task)
+    with pytest.raises(GitTrouble, match=r"has core\.alternaterefscommand") as found:
+        ground.pipe.repository.give(name, "mine")
+    git(ground.top, *shlex.split(found.value.message.partition("`git ")[2].partition("`")[0]))
+    assert "a.txt" in ground.files("mine")
 
 
 def test_what_a_person_configures_every_day_is_no_reason_to_wait(ground):
@@ -352,12 +473,12 @@ def test_trouble_is_no_conflict(ground, monkeypatch):
     for _ in range(3):
         lander.land(lander.waiting()[0])
     card = ground.card(task)
-    assert card.held == f"{REVIEW} by a person: it could not be landed: git merge-tree: fatal: bad object"
+    assert card.held == f"{REVIEW} by a person: it could not be landed: git merge-tree: fatal: bad object. Mend it."
     assert (card.task.attempts, card.tries) == (0, ())
 
 
 def _broken(*_):
-    raise GitTrouble("git merge-tree: fatal: bad object")
+    raise GitTrouble("git merge-tree: fatal: bad object", hint="Mend it.")
 
 
 def test_only_exit_code_one_is_a_conflict(ground):
@@ -373,6 +494,15 @@ def test_a_partial_clone_is_refused(ground):
     git(ground.top, "config", "remote.origin.promisor", "true")
     with pytest.raises(GitTrouble, match="partial clone"):
         ground.pipe.enter(ground.claim(ground.put()).task, ground.hands)
+
+
+def test_a_pool_in_a_partial_clone_is_refused_before_anything_runs(ground):
+    git(ground.top, "config", "remote.origin.promisor", "true")
+    task = ground.put()
+    with pytest.raises(GitTrouble, match="partial clone") as found:
+        ground.pool("true")
+    assert found.value.hint == "Clone it again without --filter, and work there."
+    assert (ground.card(task).state, ground.card(task).tries) == (State.READY, ())
 
 
 def test_more_questions_than_anybody_reads_stop_no_landing(ground, monkeypatch):

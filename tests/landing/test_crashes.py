@@ -292,6 +292,57 @@ def test_killed_at_every_git_call_and_every_change_while_a_conflict_goes_back(ap
         assert git(ground.top, "show", "main:README") == "both", number
 
 
+@pytest.fixture(scope="module")
+def amended(tmp_path_factory):
+    """Two have landed that the person's branch has not, whose last commit they have amended since."""
+    folder = tmp_path_factory.mktemp("amended")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", f"{folder}/state")
+        ground = Ground(folder)
+        ground.commit("secret.txt")
+        write(f"{ground.top}/README", "dirty")
+        for title in ("one", "two"):
+            task = ground.put(title)
+            ground.work(task, **{f"{title}_dot_txt": "x\n"})
+            ground.land(task)
+        git(ground.top, "checkout", "-q", "README")
+        amend(ground, "better")
+        ground.close()
+    keep(folder)
+    return folder
+
+
+def amend(ground, title):
+    """The person's last commit is another one: a file of this name and nothing else."""
+    write(f"{ground.top}/{title}.txt")
+    git(ground.top, "reset", "-q", "--soft", "HEAD~1")
+    git(ground.top, "rm", "-q", "--cached", "--ignore-unmatch", "secret.txt", "better.txt")
+    git(ground.top, "add", f"{title}.txt")
+    git(ground.top, "commit", "-qm", title)
+    for name in {"secret.txt", "better.txt"} - {f"{title}.txt"}:
+        Path(ground.top, name).unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["", "and amended again"])
+def test_killed_at_every_git_call_while_what_landed_is_made_again_on_an_amended_branch(amended, monkeypatch, again):
+    """All that landed comes to the branch, once, and what was taken out does not."""
+    numbers = steps(fresh(amended, monkeypatch))
+    for number in some(numbers, 1):
+        ground = fresh(amended, monkeypatch)
+        with contextlib.suppress(Killed), kill_at(number):
+            Life(ground, "first").land()
+        is_there = git(ground.top, "log", "-1", "--format=%s", "main") == "two"
+        title = "best" if again and not is_there else "better"
+        if title == "best":
+            amend(ground, title)
+        Life(ground, "second").land()
+        found = git(ground.top, "log", "--format=%s", "main").splitlines()
+        assert found == ["two", "one", title, "begin"], number
+        landed = set(git(ground.top, "ls-tree", "--name-only", "main").splitlines())
+        assert landed == {"README", "one.txt", "two.txt", f"{title}.txt"}, number
+        assert git(ground.top, "status", "--porcelain") == "", number
+
+
 def _given_back(queue, task):
     return not sweep(queue) and queue.card(task).state is not State.CLAIMED
 

@@ -16,7 +16,7 @@ from ground import Ground
 from rotation import part
 
 from taskpit.errors import TaskpitError
-from taskpit.landing import candidate, forge, lander, repository, reviewer
+from taskpit.landing import candidate, forge, lander, line, repository, reviewer
 from taskpit.landing.candidate import Candidates
 from taskpit.landing.clones import Clones
 from taskpit.landing.forge import Pulls
@@ -34,12 +34,13 @@ def _tests(name):
     return module
 
 
-test_attacks, test_crashes, test_pipe, test_proof, test_pulls, test_review, test_reviewer = map(
-    _tests, ("attacks", "crashes", "pipe", "proof", "pulls", "review", "reviewer")
+test_apart, test_attacks, test_crashes, test_pipe, test_proof, test_pulls, test_review, test_reviewer = map(
+    _tests, ("apart", "attacks", "crashes", "pipe", "proof", "pulls", "review", "reviewer")
 )
 _numbers = count()
 #: The terms of those whose ground is not as usual.
 TERMS = {
+    "apart": {"land_check": "landing"},
     "proof": {"frozen": ("tests/**", "Makefile")},
     "pulls": {"land": "pr"},
     "review": {"review": "person"},
@@ -154,7 +155,31 @@ def overwriting_ignored_files(patch):
 
 def the_configuration_is_not_looked_at(patch):
     """Whatever an agent wrote into the person's configuration is obeyed."""
-    patch.setattr(repository, "_digest", lambda _: "")
+    patch.setattr(repository, "digest", lambda _: "")
+
+
+def a_reset_is_not_seen(patch):
+    """Where the branch is an ancestor of what landed, it is moved there, whatever it was before."""
+    patch.setattr(Repository, "_is_behind", lambda self, _up, old, line: self._has(line, old))
+
+
+def histories_are_merged(patch):
+    """What a person amended comes back beside its amendment."""
+    patch.setattr(line, "_made_again", lambda where, _branch, ours, theirs, _base: _merged(where, ours, theirs))
+
+
+def _merged(where, ours, theirs):
+    return where.git.commit(where.merge(ours, theirs).tree, [ours, theirs], "both\n")
+
+
+def made_again_is_not_known(patch):
+    """A landing that was made again counts as none."""
+    patch.setattr(line, "_named", lambda *_: [])
+
+
+def settings_of_a_stranger_are_obeyed(patch):
+    """A program that the repository names is started."""
+    patch.setattr(repository, "unsafe", lambda *_, **__: "")
 
 
 def a_dirty_checkout_is_no_reason(patch):
@@ -253,6 +278,10 @@ CASES = [
         the_configuration_is_not_looked_at,
         test_attacks.test_the_persons_configuration_changed_meanwhile_nothing_is_run_there,
     ),
+    (a_reset_is_not_seen, test_apart.test_what_needs_a_change_that_was_made_again_begins_with_it),
+    (histories_are_merged, test_apart.test_what_needs_a_change_that_was_made_again_begins_with_it),
+    (made_again_is_not_known, test_apart.test_what_conflicts_with_a_reset_is_brought_by_the_commands_that_are_told),
+    (settings_of_a_stranger_are_obeyed, test_attacks.test_a_change_is_not_given_where_git_would_start_a_program),
     (a_dirty_checkout_is_no_reason, test_pipe.test_a_dirty_checkout_delays_only_the_last_step),
     (
         a_conflict_without_attempts_fails,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -16,6 +17,8 @@ from workshop import read_pid
 
 from taskpit.keeper import sweep
 from taskpit.landing import review
+from taskpit.landing.git import GitTrouble
+from taskpit.landing.repository import Repository
 from taskpit.policy import REVIEW
 from taskpit.task import Failed, State
 from taskpit.worker.landing_thread import land_by_hand
@@ -162,6 +165,56 @@ def test_a_set_up_that_fails_waits_for_a_person_and_spends_nothing(ground):
     assert "the set-up failed (exit code 2): no compiler" in card.held
     assert card.task.attempts == 0
     assert not os.path.exists(f"{ground.folder}/runs-{task}")
+
+
+def test_a_branch_that_conflicts_with_what_landed_waits_for_a_person_at_once(ground):
+    """It was tried again for ever, as if the disk were full, and nothing said that anybody was needed."""
+    one = ground.put("one")
+    write(f"{ground.top}/README", "dirty\n")
+    ground.pool("echo agent > same.txt")
+    git(ground.top, "checkout", "-q", "README")
+    ground.commit("same.txt", "mine\n")
+    two = ground.put("two")
+    ground.pool("echo x > b.txt")
+    card = ground.card(two)
+    assert (ground.card(one).state, card.state, card.tries, card.task.attempts) == (State.DONE, State.READY, (), 0)
+    wide = {"COLUMNS": "2000"}
+    assert f"Needs you {two} two {card.held}" in " ".join(ground.pit("status", **wide).split())
+    assert f"Needs you {two} two main has commits that conflict" in " ".join(ground.pit("report", **wide).split())
+    fetch, merge = (words.partition("`")[0] for words in card.held.split("`git ")[1:])
+    git(ground.top, *shlex.split(fetch))
+    git(ground.top, *shlex.split(merge.replace("merge", "merge -q -X ours")))
+    ground.queue.unblock(two, "ada@here")
+    ground.pool("echo x > b.txt")
+    assert ground.files() == {"README", "same.txt", "b.txt"}
+    assert git(ground.top, "show", "main:same.txt") == "mine"
+
+
+def test_trouble_of_git_that_stays_waits_for_a_person_with_what_to_do_about_it(ground, monkeypatch):
+    def broken(*_):
+        raise GitTrouble("git checkout: fatal: no room", hint="Make some room.")
+
+    monkeypatch.setattr(Repository, "clone", broken)
+    task = ground.put()
+    ground.pool("true")
+    card = ground.card(task)
+    assert card.held == "git made no clone for it: git checkout: fatal: no room. Make some room."
+    assert ([one.kind for one in card.tries], card.task.attempts) == (["infra", "infra"], 0)
+
+
+def test_other_trouble_of_a_task_is_no_trouble_of_git(ground, monkeypatch):
+    """What the disk or an agent's network does passes by itself, however often it came before."""
+    real, left = Repository.clone, [OSError(28, "no room"), GitTrouble("once"), OSError(28, "no room"), GitTrouble("2")]
+
+    def broken(self, *rest):
+        if left:
+            raise left.pop(0)
+        real(self, *rest)
+
+    monkeypatch.setattr(Repository, "clone", broken)
+    task = ground.put()
+    ground.pool("echo x > a.txt")
+    assert (ground.card(task).state, len(ground.card(task).tries)) == (State.DONE, 4)
 
 
 def test_a_task_that_is_to_land_is_not_done_where_nothing_can(ground, tmp_path):

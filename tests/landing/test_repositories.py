@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import subprocess
 
 import pytest
+from faults import killed_at, record
 from ground import Ground, git, read, write
 
 from taskpit.errors import Invalid
@@ -106,6 +108,73 @@ def test_a_branch_that_is_gone_in_the_night_is_told_and_nothing_is_lost(ground, 
     assert ground.card(task).state is State.DONE
     assert ground.files() == {"README", "a.txt"}
     assert ground.card(later).state is State.READY
+
+
+def on_a_branch(ground, name, was=""):
+    """The person is on a new branch, and has one less if `was` names one; what they do lands there from now on."""
+    git(ground.top, "checkout", "-q", *(["main"] if was else ["-b", name]))
+    if was:
+        git(ground.top, "branch", "-q", "-D", was)
+        git(ground.top, "checkout", "-q", "-b", name)
+    ground.terms = ground.terms.replace(onto=name)
+    ground.pipe = ground.new_pipe()
+
+
+#: Git has no two branches of which one is below the other.
+BELOW = [("release/1", "release"), ("release", "release/1/2")]
+
+
+@pytest.mark.parametrize(("old", "new"), BELOW)
+def test_a_branch_in_the_place_of_one_that_is_gone_is_landed_on(ground, old, new):
+    on_a_branch(ground, old)
+    carry(ground, a_dot_txt="x")
+    on_a_branch(ground, "beside")
+    carry(ground, b_dot_txt="x")
+    on_a_branch(ground, new, old)
+    task = carry(ground, c_dot_txt="x")
+    assert ground.card(task).state is State.DONE
+    assert ground.files(new) == {"README", "c.txt"}
+    assert ground.files("beside") == {"README", "a.txt", "b.txt"}
+    refs = git(ground.pipe.git.directory, "for-each-ref", "--format=%(refname)", "refs/pit/line").splitlines()
+    assert refs == ["refs/pit/line/beside", f"refs/pit/line/{new}"]
+
+
+@pytest.mark.parametrize(("old", "new"), BELOW)
+def test_what_landed_on_a_branch_that_is_gone_is_not_lost_to_one_in_its_place(ground, old, new):
+    on_a_branch(ground, old)
+    write(f"{ground.top}/README", "dirty\n")
+    landed = carry(ground, a_dot_txt="x")
+    git(ground.top, "checkout", "-q", "README")
+    on_a_branch(ground, new, old)
+    task = ground.put("two")
+    ground.pool("echo x > b.txt")
+    card = ground.card(task)
+    assert card.held.startswith(f"something landed on {old}, which you have no longer")
+    for words in card.held.split("`git ")[1:]:
+        git(ground.top, *shlex.split(words.partition("`")[0]))
+    assert ground.files(f"{old.replace('/', '-')}-landed") == {"README", "a.txt"}
+    ground.queue.unblock(task, "ada@here")
+    ground.pool("echo x > b.txt")
+    assert ground.files(new) == {"README", "b.txt"}
+    assert [ground.card(one).state for one in (landed, task)] == [State.DONE] * 2
+
+
+def test_killed_anywhere_while_room_is_made_for_a_branch(ground):
+    on_a_branch(ground, "release/1")
+    carry(ground, a_dot_txt="x")
+    on_a_branch(ground, "release", "release/1")
+    ground.pipe.repository.open()
+    shutil.copytree(ground.pipe.git.directory, f"{ground.folder}/kept", symlinks=True)
+    with record() as calls:
+        ground.pipe.repository.sync("release")
+    numbers = [number for number, (call, _) in enumerate(calls, 1) if call == "git"]
+    assert len(numbers) > 5
+    for number in numbers:
+        shutil.rmtree(ground.pipe.git.directory)
+        shutil.copytree(f"{ground.folder}/kept", ground.pipe.git.directory, symlinks=True)
+        with killed_at(number):
+            ground.pipe.repository.sync("release")
+        assert ground.pipe.repository.sync("release") == git(ground.top, "rev-parse", "release"), number
 
 
 def test_two_queues_on_one_repository(ground):

@@ -268,12 +268,16 @@ def _waiting(waiting: Sequence[Card], now: float) -> dict[str, float]:
 # -- for people ------------------------------------------------------------------------------------
 
 
-def screen(overview: Overview, width: int) -> str:
-    """All of it as text; what matters most to a person first."""
+def screen(overview: Overview, width: int, *, live: bool = False) -> str:
+    """All of it as text; what matters most to a person first.
+
+    What is told of landing ends with commands to type: it is cut only where each line must fit.
+    """
     parts = [paint(STATUS_COLOURS[one], counted(one, overview.statuses[one])) for one in STATUSES]
     shown = [text for one, text in zip(STATUSES, parts, strict=True) if overview.statuses[one]]
     lines = [paint("bold", fit(overview.where, width)), ", ".join(shown) or "The queue is empty."]
-    lines += [paint("yellow", text) for text in (overview.paused, *overview.resting, *overview.landing) if text]
+    told = [paint("yellow", text) for text in overview.landing]
+    lines += [paint("yellow", text) for text in (overview.paused, *overview.resting) if text] + told
     if overview.work_items is not None:
         from taskpit.cli.activity import lines as tree
 
@@ -288,7 +292,7 @@ def screen(overview: Overview, width: int) -> str:
     lines += _part("Last 24 hours", _day_line(overview.last_day))
     if not any(overview.statuses.values()):
         lines.append("Put something in: pit add 'a first task'")
-    return "\n".join(cut(line, width) for line in lines)
+    return "\n".join(line if line in told and not live else cut(line, width) for line in lines)
 
 
 def _part(title: str, lines: list[str], below: str = "") -> list[str]:
@@ -378,7 +382,7 @@ def _follow(args: Args, context: Context, posts: dict[str, Post], day: LastDay) 
         while True:
             began = clock.monotonic()
             if stage is not None:
-                text = screen(look(context, posts, day), terminal_width())
+                text = screen(look(context, posts, day), terminal_width(), live=True)
                 stage.show("\n".join(text.split("\n")[: max(get_terminal_size().lines - 1, 3)]))
             took = clock.monotonic() - began
             left = max(PACE, RARELY * took) if deadline is None else deadline - clock.monotonic()

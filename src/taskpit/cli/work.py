@@ -268,9 +268,12 @@ def _until(text: str | None, context: Context) -> float:
         today = time.mktime((*here[:3], int(hour), int(minute), 0, 0, 0, -1))
         return today if today > now else time.mktime((*here[:2], here[2] + 1, int(hour), int(minute), 0, 0, 0, -1))
     try:
-        return instant(str(text), now)
+        when = instant(str(text), now)
     except ValueError:
         raise Usage(f"--until {text!r} is neither `empty` nor a time", hint="Write empty, 07:00 or +8h.") from None
+    if when < now:
+        raise Usage(f"--until {text} is over", hint="Write a time to come (07:00 is the next one, +8h), or empty.")
+    return when
 
 
 def _seen_by_checks(args: Args) -> tuple[str, ...]:

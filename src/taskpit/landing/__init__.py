@@ -1,7 +1,9 @@
 """From files to a branch: what an agent changed is one commit, checked, reviewed and landed. Done means landed.
 
     git.py         every git call, with an environment made from nothing
+    settings.py    what of the configuration of the person's repository counts, and what could start a program
     repository.py  the person's repository, ours beside it, clones; bringing a branch in and back out
+    line.py        what has landed on a branch and the person's branch: how both come together
     values.py      the values: how work lands, what was handed in
     candidate.py   from files to a tree, and what a person should see in it
     clones.py      places to work: the clones of a queue's tasks, and what a set-up made for the next one

@@ -272,7 +272,8 @@ class Lander:
     def _troubled(self, claim: Claim, handed: HandIn, error: Exception) -> Release:
         """Trouble is no conflict: it is tried again, and then told to a person, the candidate kept."""
         count = self._trouble[claim.task.id] = self._trouble.get(claim.task.id, 0) + 1
-        message = " ".join(str(error).split())[:250]
+        hint = error.hint if isinstance(error, TaskpitError) else ""
+        message = " ".join(f"{str(error)[:250]}{f'. {hint}' if hint else ''}".split())
         self.hands.say(f"{claim.task.id} could not be landed: {message}")
         if count < TRIES:
             return Release(reason=message)

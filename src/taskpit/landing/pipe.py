@@ -32,7 +32,8 @@ from taskpit.landing.candidate import Candidates, Taken, size
 from taskpit.landing.clones import Clones
 from taskpit.landing.forge import Pulls
 from taskpit.landing.git import ZERO, Git, GitTrouble, Ref
-from taskpit.landing.repository import BranchTrouble, Merge, Repository, line_of
+from taskpit.landing.line import BranchTrouble, landed_as, line_of
+from taskpit.landing.repository import Merge, Repository
 from taskpit.landing.values import FenceLost, HandIn, Hands, Terms, Waits, held, name_of
 from taskpit.queue import Queue
 from taskpit.race import parent_of
@@ -71,7 +72,8 @@ class LandingPipe:
         """From files to trees, in our own repository."""
         return Candidates(self.git)
 
-    def _ready(self) -> None:
+    def ready(self) -> None:
+        """Our repository is open; GitTrouble if nothing can land from the person's."""
         with self._opening:
             if not self._open:
                 self.repository.open()
@@ -99,7 +101,7 @@ class LandingPipe:
             if tries and tries[-1].kind == "reset":
                 self._catch_up(task, terms, hands)
             return path
-        self._ready()
+        self.ready()
         base = self._base(task, terms)
         self.git.set(self.ref("base", task.id), base)
         self.clones.make(task.id, base, terms, hands)
@@ -107,7 +109,7 @@ class LandingPipe:
 
     def _catch_up(self, task: Task, terms: Terms, hands: Hands) -> None:
         """A person says: again. The clone begins from the branch as it is now, its changes merged in, if they fit."""
-        self._ready()
+        self.ready()
         base, line = self.git.ref(self.ref("base", task.id)), self._base(task, terms)
         if not base or base == line:
             return
@@ -149,7 +151,7 @@ class LandingPipe:
         base = self._line(terms, terms.onto)
         lands = self.git.look(*(self.ref("land", need) for need in task.needs)) if task.needs else []
         for need, landed in zip(task.needs, (ref.oid for ref in lands), strict=True):
-            if not landed or self.git.is_ancestor(landed, base):
+            if not landed or landed_as(self.git, landed, base):
                 continue
             if terms.land != "branch":
                 raise Waits(f"{need}, which it needs, landed elsewhere and is not on {terms.onto}")
@@ -165,7 +167,7 @@ class LandingPipe:
         """The claim's end: handed in and held, or failed because there is nothing, or nothing green, to land."""
         task, path = claim.task, self.workspace(claim.task.id)
         terms = self._settled(task)
-        self._ready()
+        self.ready()
         if not self.clones.is_ours(path):
             message = f"its clone is gone or another stands in its place: {path}"
             return Failed(error=message, kind="task", output=done.output)
@@ -270,7 +272,7 @@ class LandingPipe:
 
     def hand_in_of(self, task_id: str) -> HandIn | None:
         """What was handed in for this task here; None if nothing was."""
-        self._ready()
+        self.ready()
         return self._read(task_id, *self.git.look(self.ref("hand", task_id)))
 
     def _read(self, task_id: str, ref: Ref) -> HandIn | None:
@@ -283,7 +285,7 @@ class LandingPipe:
         """What was handed in here and is not cleaned up yet, by task."""
         if not self.repository.is_known():
             return {}
-        self._ready()
+        self.ready()
         found = {}
         for name, ref in self.git.below(f"refs/pit/hand/{self.queue}").items():
             try:
@@ -320,14 +322,14 @@ class LandingPipe:
 
     def _landing(self, task_id: str) -> tuple[HandIn | None, str]:
         """What was handed in for this task, and the commit that landed it: one that where it lands has."""
-        self._ready()
+        self.ready()
         hand, land = self.git.look(self.ref("hand", task_id), self.ref("land", task_id))
         handed = self._read(task_id, hand)
         if handed is None or not land.oid:
             return handed, ""
         place = f"refs/pit/remote/{handed.target}" if handed.land == "pr" else line_of(handed.target)
         line = self.git.look(place)[0].oid
-        return handed, land.oid if line and self.git.is_ancestor(land.oid, line) else ""
+        return handed, landed_as(self.git, land.oid, line) if line else ""
 
     def already(self, task_id: str) -> Done | None:
         """The end of a task that has landed and is not sealed; None if it has not."""
@@ -514,7 +516,7 @@ class LandingPipe:
         """The person's branches have what landed on them; what is in the way, as sentences."""
         if not self.repository.is_known():
             return []
-        self._ready()
+        self.ready()
         branches = [branch] if branch else self.repository.unpublished()
         lines = [self.repository.publish(name).sentence() for name in branches]
         return [line for line in lines if line]

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 import shlex
 import shutil
 import stat
@@ -26,16 +25,21 @@ from taskpit.clock import Clock
 from taskpit.errors import Invalid
 from taskpit.landing.candidate import FILE, LINK, PROGRAM, Candidates, PathChange
 from taskpit.landing.git import ZERO, Git, GitTrouble, Ref, outside, require
+from taskpit.landing.line import BranchTrouble, have_of, line_of, together, up_of
+from taskpit.landing.settings import (
+    HABITS,
+    IGNORED,
+    Remote,
+    Setting,
+    digest,
+    is_partial,
+    line_for,
+    remote_of,
+    unsafe,
+)
 from taskpit.records import Value
 from taskpit.trust import state_path
 
-#: Settings of the person's that decide which bytes a file has in a commit, and the values we take.
-HABITS = {
-    "core.autocrlf": ("true", "false", "input"),
-    "core.eol": ("lf", "crlf", "native"),
-    "core.filemode": ("true", "false"),
-    "core.ignorecase": ("true", "false"),
-}
 #: What stands in a repository's directory while the person is in the middle of something.
 BUSY = {
     "MERGE_HEAD": "a merge",
@@ -45,14 +49,14 @@ BUSY = {
     "REVERT_HEAD": "a revert",
     "index.lock": "another git command",
 }
+#: What is told of a branch that the person changes while it is looked at.
+MEANWHILE = "{} was changed in this very moment; the next look brings it there"
+#: What to do about a repository that may lack objects.
+WHOLE = "Clone it again without --filter, and work there."
 #: Objects that no ref needs are pruned when they are older than this.
 UNUSED = "2.weeks.ago"
 #: Scratch files and clones for checks that are older than this were left by a killed process.
 LEFTOVER = 2 * 86400.0
-#: Whose word it is, and which, where a person's own list of files lies that git shall not see.
-IGNORED = ("global", "core.excludesfile")
-#: Settings that start nothing when a branch is moved; people change these all the time.
-HARMLESS = ("branch.", "remote.", "user.", "pull.", "push.", "gc.", "color.", "alias.", "diff.", "log.")
 #: The largest file of excludes that is read, and the largest that is copied into a clone.
 LARGEST_EXCLUDES, LARGEST_COPY = 1024 * 1024, 64 * 1024 * 1024
 
@@ -80,13 +84,6 @@ class Published(Value):
         return f"{count} that landed on {self.branch} {are} not in your checkout yet: {self.why}"
 
 
-class Remote(Value):
-    """Where the person's repository is pushed to."""
-
-    name: str
-    url: str
-
-
 class Repository:
     """One repository of a person's, and ours for it."""
 
@@ -94,28 +91,26 @@ class Repository:
         words = ("rev-parse", "--path-format=absolute", "--show-toplevel", "--git-common-dir", "--git-dir")
         found = outside(cwd, *words, ok=(0, 128))
         if found.code:
-            raise GitTrouble(
-                f"{cwd} is in no git checkout: {found.err[-200:]}", hint="Landing needs one: run it there.", path=cwd
-            )
+            raise _no_repository(cwd, found.err)
         try:
             self.top, self.common, self._directory = found.text.split("\n")
         except ValueError:
             raise GitTrouble(f"{cwd!r} has an end of line in its path", hint="Landing needs another path.") from None
-        digest = hashlib.sha256(os.fsencode(os.path.realpath(self.common))).hexdigest()[:12]
+        mark = hashlib.sha256(os.fsencode(os.path.realpath(self.common))).hexdigest()[:12]
         name = "".join(c if c.isascii() and c.isalnum() else "-" for c in os.path.basename(self.top))[:40]
-        self.folder = f"{state_path('landing')}/{name}-{digest}"
+        self.folder = f"{state_path('landing')}/{name}-{mark}"
         self.git = Git(f"{self.folder}/git")
         self._accepted = ""
         self._habits: tuple[tuple[str, str], ...] = ()
         self._remote: Remote | None = None
 
-    def _settings(self, *, personal: bool = False) -> list[tuple[str, str, str]]:
-        """What the configuration here says, in git's order: whose word it is, the key, its value.
+    def _settings(self, place: str = "", *, personal: bool = False) -> list[Setting]:
+        """What the configuration says here, or in another checkout of the same repository, in git's order.
 
         The repository's own; with the person's and the machine's before it, if it is `personal`.
         """
         words = ("config", "--includes", "--list", "--show-scope", "-z")
-        out = outside(self.top, *words, ok=(0, 1, 128), personal=personal).out.decode("utf-8", "surrogateescape")
+        out = os.fsdecode(outside(place or self.top, *words, ok=(0, 1, 128), personal=personal).out)
         pairs = zip(*[iter(out.split("\0"))] * 2, strict=False)
         entries = ((scope, entry.partition("\n")) for scope, entry in pairs)
         return [(scope, key, value if is_said else "true") for scope, (key, is_said, value) in entries]
@@ -165,8 +160,8 @@ class Repository:
         name = os.environ.get("GIT_AUTHOR_NAME") or said.get("user.name") or "taskpit"
         mail = os.environ.get("GIT_AUTHOR_EMAIL") or said.get("user.email") or "taskpit@localhost"
         self.git = Git(self.git.directory, author=(name, mail))
-        if any(key == "extensions.partialclone" or re.fullmatch(r"remote\..*\.promisor", key) for _, key, _ in own):
-            raise GitTrouble(f"{self.top} is a partial clone, whose files may be missing", hint="Fetch it as a whole.")
+        if is_partial(own):
+            raise GitTrouble(f"{self.top} is a partial clone, whose files may be missing", hint=WHOLE)
         habits = {
             key: said.get(key, "").lower() for key, values in HABITS.items() if said.get(key, "").lower() in values
         }
@@ -179,8 +174,8 @@ class Repository:
             for name in ("work", "check"):
                 fs.make_dir(f"{self.folder}/{name}")
             self._tidy()
-        self._accepted = _digest(own)
-        self._remote = _remote(own)
+        self._accepted = digest(own)
+        self._remote = remote_of(own)
 
     def _tidy(self) -> None:
         """What killed processes left is gone: nobody is at work in one of these for so long."""
@@ -219,20 +214,44 @@ class Repository:
     def sync(self, branch: str) -> str:
         """The line has all that the person's branch has; its last commit. BranchTrouble if it cannot have.
 
-        A person who resets, amends or rebases takes out commits that they had: where all that landed was theirs
-        already, the line follows, or what they took out would come back.
+        What a person took out by a reset, an amendment or a rebase is not in the line either.
         """
-        up, have, line = _up(branch), f"refs/pit/have/{branch}", line_of(branch)
-        # What was seen is read before the branch is: a publishing between the two must not look like a reset.
-        seen, had, ours = (ref.oid for ref in self.git.look(up, have, line))
-        theirs = self._fetched(branch, have, (seen, had))
+        up, have, line = up_of(branch), have_of(branch), line_of(branch)
         while True:
-            new = self._brought_together(branch, ours, theirs, seen)
+            # What was seen is read before the branch is: a publishing between the two must not look like a reset.
+            seen, had, ours = (ref.oid for ref in self.git.look(up, have, line))
+            if not (seen and ours):
+                self._make_room(branch)
+            theirs = self._fetched(branch, have, (seen, had))
+            new = together(self, branch, ours, theirs, (seen, had))
             if new == ours or self.git.move(line, new, ours or ZERO):
                 if seen != theirs:  # only now: what a crash leaves undone is seen again
                     self.git.move(up, theirs, seen or ZERO)
                 return new
-            ours = self.line(branch)
+
+    def _make_room(self, branch: str) -> None:
+        """Nothing of ours stands in the way of this branch: git has none below another, and `release` may follow on a
+        `release/1` that the person has deleted. What landed there and is on no branch of theirs is told instead.
+        """
+        found = self.git.below(*(kind("").rstrip("/") for kind in (line_of, up_of, have_of)))
+        for other in sorted({name.split("/", 3)[3] for name in found}):
+            if not (other.startswith(f"{branch}/") or branch.startswith(f"{other}/")):
+                continue
+            line, seen = (found.get(kind(other), Ref()).oid for kind in (line_of, up_of))
+            if line and line != seen and not self._is_theirs(line):
+                fetch = f"git fetch {shlex.quote(self.git.directory)} {shlex.quote(line_of(other))}"
+                keep = shlex.quote(f"{other.replace('/', '-')}-landed")
+                raise BranchTrouble(
+                    f"something landed on {other}, which you have no longer, and is on no branch of yours; git has no "
+                    f"{branch} beside that. In {self.top}, `{fetch}` and `git branch {keep} FETCH_HEAD` keep it"
+                )
+            self.git.drop(line_of(other))  # first: without it there is nothing that could be missed
+            self.git.drop(up_of(other), have_of(other))
+
+    def _is_theirs(self, commit: str) -> bool:
+        """Whether a branch of the person's has this commit."""
+        words = ("for-each-ref", "--count=1", "--format=x", "--contains", commit, "refs/heads")
+        return bool(outside(self.top, *words, ok=(0, 128, 129)).text)
 
     def _fetched(self, branch: str, have: str, known: tuple[str, ...]) -> str:
         """The last commit of the person's branch, with all of its history here: what a killed fetch left is no proof
@@ -248,27 +267,6 @@ class Repository:
         words = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--update-shallow", "--", self.common)
         self.git.alone(*words, f"+refs/heads/{branch}:{have}")
         return self.git.ref(have)
-
-    def _brought_together(self, branch: str, ours: str, theirs: str, seen: str) -> str:
-        """What the line should be, whose last commit is `ours`; the person's branch was `seen` and is `theirs`."""
-        if not ours or ours == theirs:
-            return theirs
-        if seen and self.git.is_ancestor(ours, seen) and not self.git.is_ancestor(seen, theirs):
-            return theirs
-        if self.git.is_ancestor(theirs, ours):
-            return ours
-        if self.git.is_ancestor(ours, theirs):
-            return theirs
-        merge = self.merge(ours, theirs)
-        if merge.conflicts:
-            listed = ", ".join(merge.conflicts[:5])
-            raise BranchTrouble(
-                f"{branch} has commits that conflict with what has landed: {listed}. In {self.top}, "
-                f"`git fetch {shlex.quote(self.git.directory)} {line_of(branch)}` and `git merge FETCH_HEAD` "
-                "bring both together",
-                files=merge.conflicts,
-            )
-        return self.git.commit(merge.tree, [ours, theirs], f"Merge {branch}\n")
 
     # -- the remote --------------------------------------------------------------------------------
 
@@ -331,7 +329,7 @@ class Repository:
         outside(self.folder, "init", "--quiet", "--template=", f"--object-format={form}", "--", path)
         directory = f"{path}/.git"
         with open(f"{directory}/config", "ab") as file:
-            file.write(b"".join(_setting(key, value) for key, value in self._habits))
+            file.write(b"".join(line_for(key, value) for key, value in self._habits))
         os.makedirs(f"{directory}/info", exist_ok=True)
         fs.write(f"{directory}/objects/info/alternates", os.fsencode(f"{self.git.directory}/objects\n"))
         for name in ("shallow", "info/exclude"):
@@ -366,33 +364,56 @@ class Repository:
         """Branches on which something landed that the person's did not have when they were last seen."""
         found = self.git.below("refs/pit/line", "refs/pit/up")
         lines = {name.removeprefix(line_of("")): ref.oid for name, ref in found.items() if name.startswith(line_of(""))}
-        return [branch for branch, line in lines.items() if found.get(_up(branch), Ref()).oid != line]
+        return [branch for branch, line in lines.items() if found.get(up_of(branch), Ref()).oid != line]
 
     def publish(self, branch: str) -> Published:
         """The person's branch has what landed, or why not yet. Nothing of theirs that is not committed is touched."""
         with fs.Flock(f"{self.folder}/publish.lock"):
-            line, up = (ref.oid for ref in self.git.look(line_of(branch), _up(branch)))
+            line, up = (ref.oid for ref in self.git.look(line_of(branch), up_of(branch)))
             place, old = self._checked_out(branch)
-            why = self._move(branch, place, old, line) if line and old != line else ""
+            why = ""
+            if line and old and not self._is_behind(up, old, line):
+                line, why = self._together(branch)
+                place, old = self._checked_out(branch)
+                if old and not why and not self._is_behind("", old, line):
+                    why = MEANWHILE.format(branch)
+            if line and old != line and not why:
+                why = self._move(branch, place, old, line)
             if why:
                 fs.replace(self._reason(branch), why.encode(), sync=False)
                 return self.look(branch)
             if line and up != line:
-                self.git.set(_up(branch), line)
+                self.git.set(up_of(branch), line)
                 fs.remove(self._reason(branch))
             return Published(branch=branch)
+
+    def _is_behind(self, up: str, old: str, line: str) -> bool:
+        """Whether the person's branch needs nothing but to be moved on: it has all that it had, and no more than the
+        line has. It may have commits that we do not know.
+        """
+        return self._has(old, up) and self._has(line, old)
+
+    def _has(self, new: str, old: str) -> bool:
+        return old in ("", new) or self.git.run("merge-base", "--is-ancestor", old, new, ok=(0, 1, 128)).code == 0
+
+    def _together(self, branch: str) -> tuple[str, str]:
+        """The line with all that the person's branch has, as the next task begins from it; or why there is none."""
+        try:
+            return self.sync(branch), ""
+        except BranchTrouble as error:
+            return "", error.message
 
     def give(self, ref: str, branch: str) -> str:
         """A branch of the person's is what this ref of ours is; the branch. Where they have another so called, it has
         a number.
         """
         commit = self.git.ref(ref)
-        words = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--", self.git.directory)
         for number in range(1, 100):
             name = branch if number == 1 else f"{branch}-{number}"
             there = self._theirs(name)
             if not there:
-                outside(self.top, *words, f"{ref}:refs/heads/{name}", personal=True)
+                self._refuse(self._settings(), f"{ref}:refs/heads/{name}")
+                self._bring(f"{ref}:refs/heads/{name}")
             if there in ("", commit):
                 return name
         raise GitTrouble(f"there are 99 branches like {branch} already", hint="Delete those that you do not need.")
@@ -403,7 +424,7 @@ class Repository:
             why = fs.read(self._reason(branch), 4096)[0].decode("utf-8", "replace")
         except OSError:
             why = "`pit sweep` brings it there"
-        line, up = (ref.oid for ref in self.git.look(line_of(branch), _up(branch)))
+        line, up = (ref.oid for ref in self.git.look(line_of(branch), up_of(branch)))
         if not line or line == up:
             return Published(branch=branch)
         count = self.git.say("rev-list", "--count", line, *([f"^{up}"] if up else []))
@@ -418,29 +439,50 @@ class Repository:
 
     def _move(self, branch: str, place: str, old: str, new: str) -> str:
         """The branch is moved where it may be; else why it may not."""
-        if old and self.git.run("merge-base", "--is-ancestor", old, new, ok=(0, 1, 128)).code:
-            return f"{branch} has commits of its own; they are merged when the next task lands"
-        if _digest(self._settings()) != self._accepted:
+        settings = self._settings()
+        if digest(settings) != self._accepted:
             return (
                 f"the git configuration in {self.top} has changed since this pool began; start it again to accept that"
             )
-        fetch = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--", self.git.directory)
         try:
-            if not place:  # git refuses what is no fast-forward
-                outside(self.top, *fetch, f"{line_of(branch)}:refs/heads/{branch}", personal=True)
-                return ""
-            if why := self._busy(place):
+            if place and (why := self._busy(place)):
                 return why
+            if place not in ("", self.top):
+                settings = self._settings(place)
+            what = line_of(branch) if place else f"{line_of(branch)}:refs/heads/{branch}"
+            self._refuse(settings, what, place)
+            if not place:  # git refuses what is no fast-forward
+                self._bring(what)
+                return ""
             changed = self._changed(place)
             same = self._same(place, old, new, changed) if changed else b""
             if changed and not same:
                 more = ", …" if changed[3:] else ""
                 return f"{place} has changes that are not committed ({', '.join(changed[:3])}{more})"
-            outside(place, *fetch, line_of(branch), personal=True)
+            self._bring(what, place)
+            if self._theirs(branch) != old:  # all that takes long is over
+                return MEANWHILE.format(branch)
             self._merge(place, old, new, same)
         except GitTrouble as error:
-            return " ".join(error.message.split())[:300]
+            return " ".join(error.message.split())[:700]
         return ""
+
+    def _bring(self, what: str, place: str = "") -> None:
+        """A ref of ours is fetched into the person's repository."""
+        words = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--", self.git.directory, what)
+        outside(place or self.top, *words, personal=True)
+
+    def _refuse(self, settings: Sequence[Setting], what: str, place: str = "") -> None:
+        """GitTrouble if the repository's own configuration could have git start a program there, or look elsewhere."""
+        key = unsafe(settings, self.git.directory, checkout=bool(place))
+        if key:
+            fetch = f"`git fetch {shlex.quote(self.git.directory)} {shlex.quote(what)}`"
+            by_hand = f"{fetch} and `git merge --ff-only FETCH_HEAD` bring it there" if place else f"{fetch} brings it"
+            raise GitTrouble(
+                f"the configuration of {place or self.top} has {key[:80]}, by which git could start a program of "
+                f"somebody else's, so git is not run there. By hand {by_hand}; what stands in your own configuration "
+                "(`git config --global`) is obeyed"
+            )
 
     def _checked_out(self, branch: str) -> tuple[str, str]:
         """The checkout that has this branch, empty if none has; and the branch's last commit."""
@@ -466,8 +508,8 @@ class Repository:
         return ""
 
     def _changed(self, place: str) -> list[str]:
-        """Files there that differ from what is committed, of those that git knows."""
-        words = ("status", "--porcelain", "-z", "--no-renames", "--untracked-files=no")
+        """Files there that differ from what is committed, of those that git knows; no git runs in a submodule."""
+        words = ("status", "--porcelain", "-z", "--no-renames", "--untracked-files=no", "--ignore-submodules=dirty")
         return [os.fsdecode(entry[3:]) for entry in outside(place, *words, personal=True).out.split(b"\0") if entry]
 
     def _merge(self, place: str, old: str, new: str, same: bytes) -> None:
@@ -504,42 +546,15 @@ class Repository:
         return b"".join(os.fsencode(f"{one.mode} {one.oid}\t{name}\0") for name, one in found.items() if one)
 
 
-class BranchTrouble(GitTrouble):
-    """The person's branch is gone, or git cannot merge it with the line: a person must do something about it."""
-
-
-def line_of(branch: str) -> str:
-    """The ref of what has landed on this branch."""
-    return f"refs/pit/line/{branch}"
-
-
-def _digest(settings: Sequence[tuple[str, str, str]]) -> str:
-    """Of what in the repository's own configuration could start something when a branch is moved."""
-    own = {f"{key}\n{value}" for scope, key, value in settings if scope in {"local", "worktree"}}
-    kept = sorted(entry for entry in own if not entry.lower().startswith(HARMLESS))
-    return hashlib.sha256("\0".join(kept).encode("utf-8", "surrogateescape")).hexdigest()
-
-
-def _remote(settings: Sequence[tuple[str, str, str]]) -> Remote | None:
-    """`origin`, or the only one. Read once: what an agent makes of it later is not obeyed."""
-    found: dict[str, str] = {}
-    for scope, key, url in settings:
-        if scope == "local" and re.fullmatch(r"remote\..*\.url", key, re.DOTALL) and url and url.isprintable():
-            found.setdefault(key.removeprefix("remote.").removesuffix(".url"), url)
-    name = "origin" if "origin" in found or len(found) != 1 else next(iter(found))
-    return Remote(name=name, url=found[name]) if name in found else None
-
-
-def _setting(key: str, value: str) -> bytes:
-    """A line of git's configuration."""
-    section, _, name = key.partition(".")
-    escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
-    return os.fsencode(f'[{section}]\n\t{name} = "{escaped}"\n')
-
-
-def _up(branch: str) -> str:
-    """The ref of the person's branch as last seen."""
-    return f"refs/pit/up/{branch}"
+def _no_repository(cwd: str, said: str) -> GitTrouble:
+    """Why nothing can land from here, by what git said."""
+    if "dubious ownership" in said:  # what the person's configuration says of that, `safe.directory`, is not read
+        told = f"the repository in {cwd} belongs to another user, and landing needs one of your own"
+        return GitTrouble(told, hint=f"Clone it, and work there: git clone {shlex.quote(cwd)} DIRECTORY", path=cwd)
+    if any(words in said for words in ("not a git repository", "in a work tree", "bare repository")):
+        return GitTrouble(f"{cwd} is in no git checkout", hint="Landing needs one: run it there.", path=cwd)
+    told = f"git cannot read the repository in {cwd}: {' '.join(said.split())[-200:]}"
+    return GitTrouble(told, hint="Mend that; `git status` there says when it is.", path=cwd)
 
 
 def remove(path: str) -> None:

@@ -29,7 +29,10 @@ LOOK = 2.0
 
 
 def pipe_for(queue: Queue, cwd: str, terms: Terms) -> LandingPipe | None:
-    """The pipe for work in this directory; None if that is in no checkout and nothing is to land by default."""
+    """The pipe for work in this directory; None if that is in no checkout and nothing is to land by default.
+
+    What lets nothing land from there is told now, before anything runs.
+    """
     away = queue.store.info().kind == "remote"
     if away and terms.land not in ("none", "pr"):
         raise Invalid(
@@ -48,7 +51,10 @@ def pipe_for(queue: Queue, cwd: str, terms: Terms) -> LandingPipe | None:
         template(terms.pr_command)
     onto = terms.onto or (repository.current_branch() if terms.land != "none" else "")
     limits = terms.replace(onto=onto, check_limit=queue.config.check_limit, away=away)
-    return LandingPipe(repository, queue_key(queue), limits)
+    pipe = LandingPipe(repository, queue_key(queue), limits)
+    if terms.land != "none":
+        pipe.ready()
+    return pipe
 
 
 class ByHand:

@@ -63,8 +63,10 @@ WORDS = {
     "approved": "approved",
     "sent_back": "sent back",
 }
-#: A set-up that failed this often in a row waits for a person: it is nothing the task did.
+#: A set-up, or git, that failed this often in a row waits for a person: it is nothing the task did.
 SETUPS = 3
+#: How trouble of git's begins, by which it is known again.
+NO_CLONE = "git made no clone for it"
 #: What is asked of a check that proves nothing; whoever answers has it in the task's text.
 GREEN = "its check is green before anything was done"
 #: What an agent in a clone of its own is told below its task.
@@ -239,6 +241,8 @@ def _enter(queue: Queue, run: Run, options: PoolOptions) -> Outcome | None:
     if pipe is None:
         asked = task.extra.get("land", "none") != "none"
         return _hold(task, "it is to land, and this pool runs in no git checkout") if asked else None
+    from taskpit.landing.git import GitTrouble
+
     try:
         if pipe.terms.of(task).land != "none":
             if (landed := pipe.already(parent_of(task) or task.id)) is not None:
@@ -251,13 +255,25 @@ def _enter(queue: Queue, run: Run, options: PoolOptions) -> Outcome | None:
             run.variables["TASKPIT_SLOT"] = str(run.slot)
             run.cwd = pipe.enter(task, RunHands(run), tries)
     except (Waits, Invalid) as error:
-        return _hold(task, error.message)
+        return _hold(task, _advised(error))
     except SetupFailed as error:
-        before = [one for one in _tries(queue, task)[1 - SETUPS :] if one.kind == "setup"]
-        return _hold(task, error.message) if len(before) + 1 >= SETUPS else Failed(error=error.message, kind="setup")
+        return _again(queue, task, "setup", error.message)
+    except GitTrouble as error:
+        return _again(queue, task, "infra", f"{NO_CLONE}: {_advised(error)}", NO_CLONE)
     except (TaskpitError, OSError) as error:
         return Failed(error=f"there is no clone for it: {error}", kind="infra")
     return None
+
+
+def _again(queue: Queue, task: Task, kind: str, told: str, begins: str = "") -> Outcome:
+    """It is tried again, and waits for a person once the same kind of trouble has come SETUPS times in a row."""
+    before = [one for one in _tries(queue, task)[1 - SETUPS :] if one.kind == kind and one.error.startswith(begins)]
+    return _hold(task, told) if len(before) + 1 >= SETUPS else Failed(error=told, kind=kind)
+
+
+def _advised(error: TaskpitError) -> str:
+    """What went wrong, and what to do about it."""
+    return f"{error.message.rstrip('.')}. {error.hint}" if error.hint else error.message
 
 
 def _tries(queue: Queue, task: Task) -> Sequence[Try]:
@@ -283,7 +299,7 @@ def _red_first(queue: Queue, run: Run, options: PoolOptions) -> Outcome | None:
 
 def _hold(task: Task, reason: str) -> Release:
     """A person must look; no attempt is spent."""
-    told = " ".join(reason.split())[:400]
+    told = " ".join(reason.split())[:700]
     return Release(reason=told, task=task.replace(hold=told), action="blocked")
 
 
