@@ -611,9 +611,9 @@ class Flock:
 
     def drop(self) -> None:
         """Let go; nothing happens if it was not held."""
-        if self._fd is not None:
-            os.close(self._fd)
-            self._fd = None
+        fd, self._fd = self._fd, None
+        if fd is not None:
+            os.close(fd)
 
     def __enter__(self) -> Self:
         self.take()

@@ -174,9 +174,9 @@ class Watch:
 
     def close(self) -> None:
         """Stop watching."""
-        if self._fd is not None:
-            os.close(self._fd)
-            self._fd = None
+        fd, self._fd = self._fd, None  # in this order: whatever interrupts it, none is closed twice
+        if fd is not None:
+            os.close(fd)
 
     def __del__(self, ending: Callable[[], bool] = is_finalizing) -> None:
         if not ending():
