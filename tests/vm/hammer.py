@@ -136,11 +136,12 @@ def seal_by_link():
 
     Forced, not hoped for: every third end waits until another has the task.
     """
-    real, count = fs.move, itertools.count(os.getpid())
+    real, count = fs.move_at, itertools.count(os.getpid())
 
-    def move(source, target):
-        if "/.taskpit/sealed/" not in target or "/claimed/" not in source:
-            return real(source, target)
+    def move_at(here, old, there, new):
+        if not (there.path.endswith("/.taskpit/sealed") and here.path.endswith("/claimed")):
+            return real(here, old, there, new)
+        source = f"{here.path}/{old}"
         try:
             file = os.open(source, os.O_RDONLY)
         except FileNotFoundError:
@@ -148,7 +149,7 @@ def seal_by_link():
         try:
             if next(count) % 3 == 0:
                 _wait_for_another(source)
-            os.link(f"/proc/self/fd/{file}", target, src_dir_fd=file, follow_symlinks=True)
+            os.link(f"/proc/self/fd/{file}", f"{there.path}/{new}", src_dir_fd=file, follow_symlinks=True)
         except FileNotFoundError:
             return False  # the file itself is gone
         finally:
@@ -156,7 +157,7 @@ def seal_by_link():
         fs.remove(source)
         return True
 
-    fs.move = move
+    fs.move_at = move_at
 
 
 def _wait_for_another(claimed):
