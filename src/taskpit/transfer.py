@@ -236,22 +236,24 @@ def _renamed(card: Card, new_ids: dict[str, str]) -> Card:
 
 
 def place(card: Card, into: Store) -> bool:
-    """Bring one task to where it was; True if it was there already."""
+    """Bring one task to where it was; True if it was there already. One with a past is nobody's to take before that."""
     task = card.task
-    said = into.put([task])[0]
+    finished = card.state in (State.DONE, State.FAILED)
+    said = into.put([task.arriving() if finished or card.tries else task])[0]
     there = _settled(task.id, into)
     if there is None or (said is Said.CONFLICT and there.task.wish() != task.wish()):
         raise errors.Conflict(f"{task.id} exists in the new place with other content", id=task.id)
-    finished = card.state in (State.DONE, State.FAILED)
     if there.state is card.state and finished:
         return True
-    for one in card.tries[len(there.tries) :]:
-        into.finish([End(claim=_take(task, into), attempt=one, action="transferred")])
     if card.notes and not there.notes:
         into.note(task.id, card.notes, WORKER)
+    for number, one in enumerate(card.tries[len(there.tries) :], start=len(there.tries) + 1):
+        after = task if number == len(card.tries) and not finished else task.arriving()
+        into.finish([End(claim=_take(task, into), task=after, attempt=one, action="transferred")])
     if finished:
         result = card.result or Result(id=task.id, verdict=Verdict(str(card.state)))
-        into.finish([End(claim=_take(task, into), result=result, action="transferred", details=str(card.state))])
+        claim, told = _take(task, into), str(card.state)
+        into.finish([End(claim=claim, task=task, result=result, action="transferred", details=told)])
     return said is not Said.CREATED
 
 
