@@ -1,7 +1,7 @@
 """What a token may do, and under which names. Pure: a grant and what is asked for in, the same or a refusal out.
 
 A token works under its own name only: NAME, NAME-1, ..., NAME@machine. What others have claimed it can neither renew
-nor end. One with the right to `all` is its owner's: every verb, under any name.
+nor end; a name that several tokens could have is the one's with the longest name. One with the right to `all` is its owner's: every verb, under any name.
 """
 
 from __future__ import annotations
@@ -52,8 +52,12 @@ def check_verb(grant: Grant, verb: str) -> None:
 def acts_as(grant: Grant, worker: str) -> bool:
     """Whether this name, or a claim's fence with it, is the token's own."""
     name = base(worker)
-    own = name == grant.name or name.startswith((f"{grant.name}-", f"{grant.name}@"))
+    own = _is_of(name, grant.name) and not any(_is_of(name, other) for other in grant.others)
     return is_owner(grant) or (own and is_worker(worker))
+
+
+def _is_of(name: str, token: str) -> bool:
+    return name == token or name.startswith((f"{token}-", f"{token}@"))
 
 
 def _need(grant: Grant, worker: str, what: str = "work") -> None:
