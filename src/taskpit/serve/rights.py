@@ -1,7 +1,8 @@
 """What a token may do, and under which names. Pure: a grant and what is asked for in, the same or a refusal out.
 
 A token works under its own name only: NAME, NAME-1, ..., NAME@machine. What others have claimed it can neither renew
-nor end; a name that several tokens could have is the one's with the longest name. One with the right to `all` is its owner's: every verb, under any name.
+nor end; a name that several tokens could have is the one's with the longest name. One with the right to `all` is its
+owner's: every verb, under any name.
 """
 
 from __future__ import annotations
