@@ -37,6 +37,24 @@ def found(name, **fields):
     return one
 
 
+@pytest.mark.parametrize(
+    ("name", "fields", "over"),
+    [
+        *(("beads", {"status": "Closed"}, "done"), ("beads", {"status": " TOMBSTONE "}, "cancelled")),
+        *(("claude", {"status": "Completed"}, "done"), ("claude", {"status": "DELETED"}, "cancelled")),
+        *(("taskmaster", {"status": "Done"}, "done"), ("taskmaster", {"status": "Cancelled"}, "cancelled")),
+        *(("github", {"state": "CLOSED"}, "done"), ("github", {"state": "Closed "}, "done")),
+    ],
+)
+def test_what_is_over_is_known_in_letters_of_any_size(name, fields, over):
+    assert found(name, **fields).over == over
+
+
+def test_what_is_held_is_known_in_letters_of_any_size():
+    assert found("beads", status="Deferred").task.hold == "it is deferred in beads"
+    assert found("taskmaster", status="BLOCKED").task.hold == "it is blocked in Task Master"
+
+
 def test_priorities_are_those_of_the_page():
     table = re.findall(r"^\| ([^|]+) \| (\d+) \|$", PAGE.partition("## Priorities")[2], re.MULTILINE)
     words = [(word, int(ours)) for theirs, ours in table for word in theirs.split(", ")]

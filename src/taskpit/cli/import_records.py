@@ -175,7 +175,7 @@ def _task(value: dict[str, Any], where: str) -> Found:
             if name in rest and field not in fields:
                 fields[field] = _value(field, rest.pop(name), name)
     extra = cast("dict[str, Any]", schema.field("extra", rest.pop("extra", {}), "Mapping[str, object]"))
-    state, command = fields.pop("state", ""), fields.pop("done-when", "")
+    state, command = fields.pop("state", "").strip().lower(), fields.pop("done-when", "")
     if not fields.get("title"):
         raise Invalid("it has no title")
     _keep_done_when(fields, extra, command)

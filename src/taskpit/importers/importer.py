@@ -126,6 +126,10 @@ class Record:
         """The same in one line."""
         return " ".join(self.text(*names).split())
 
+    def status(self, default: str) -> str:
+        """How far it is, in small letters: trackers and people write `Done` and `CLOSED`."""
+        return self.line("status").lower() or default
+
     def title(self, *names: str) -> str:
         """The same, and it must be there."""
         title = self.line(*names)
