@@ -323,6 +323,8 @@ class Plan(Value):
     known: Mapping[str, str]
     #: What is left out.
     haul: Haul
+    #: Titles of what came in earlier without its file's name: whether from this file, nobody can tell.
+    doubtful: tuple[str, ...] = ()
 
 
 def detect(paths: Sequence[str]) -> str:
@@ -363,6 +365,9 @@ def _inside(folder: str, importer: Importer) -> list[str]:
 def _from_tracker(source: str, args: Args, context: Context) -> Reply:
     found, bad = _read(importers.get(source), args.paths)
     plan = _plan(context.queue, source, args.name, found, bad, closed=args.closed)
+    if plan.doubtful:
+        told = f"came in earlier, from a file whose name was not kept then: {', '.join(map(repr, plan.doubtful))}"
+        context.warn(told, hint="If this is another file, --name NAME tells them apart and brings these in, too.")
     if args.dry_run:
         given = [one.task.id for one in plan.coming]
         created = tuple(one for one in given if one not in plan.known)
@@ -378,11 +383,27 @@ def _plan(queue: Queue, source: str, name: str, found: list[Found], bad: list[Ba
     found, twins = without_twins(found)
     found, unfit = _fitting(queue, found, prefix)
     known = _known(queue, ORIGIN, prefix)
+    found, doubtful = _as_earlier(importers.get(source), found, known, prefix)
     related = relate(found, known, closed=closed)
     coming = tuple(one for one in related if closed or not one.over)
     skipped = tuple(one.task.id for one in related if one.over and not closed)
     haul = Haul(skipped=skipped, bad=(*bad, *twins, *unfit))
-    return Plan(source=source, prefix=prefix, coming=coming, known=known, haul=haul)
+    return Plan(source=source, prefix=prefix, coming=coming, known=known, haul=haul, doubtful=doubtful)
+
+
+def _as_earlier(
+    importer: Importer, found: Sequence[Found], known: dict[str, str], prefix: str
+) -> tuple[list[Found], tuple[str, ...]]:
+    """What came in under the name that earlier versions gave it is `known`, and keeps that name; the titles of it."""
+    settled, titles = [], []
+    for one in found:
+        task, old = one.task, importer.earlier(one.task.id)
+        if old and old in known and task.id not in known:
+            known[task.id] = known.pop(old)
+            one = one.replace(task=task.replace(extra={**task.extra, ORIGIN: prefix + old}))  # noqa: PLW2901 - the same
+            titles.append(task.title)
+        settled.append(one)
+    return settled, tuple(titles)
 
 
 def _bring(queue: Queue, plan: Plan) -> tuple[Haul, dict[str, str]]:

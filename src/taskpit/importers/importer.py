@@ -75,6 +75,10 @@ class Importer(ABC):
         """Whether this can be no other tracker's file."""
         return False
 
+    def earlier(self, task_id: str) -> str:  # noqa: ARG002 - most names have never changed
+        """What the task of this id was called when earlier versions brought it in; empty if that is the same."""
+        return ""
+
     @abstractmethod
     def read(self, name: str, text: str) -> Iterator[Found | Bad]:
         """Everything in this file, each task with its place."""
