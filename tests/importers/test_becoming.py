@@ -50,6 +50,15 @@ def test_what_is_over_is_known_in_letters_of_any_size(name, fields, over):
     assert found(name, **fields).over == over
 
 
+@pytest.mark.parametrize("name", ["beads", "claude", "taskmaster"])
+def test_no_field_is_lost_to_another_of_nearly_the_same_name(name):
+    fields = {"customer1": "a", "customer2": "b", "cost_": "c", "cost-": "d", "1st": "e", "2st": "f"}
+    kept = found(name, **fields).task.extra
+    assert {key: kept[key] for key in ("customer1", "customer2", "cost", "cost-2", "st", "st-2")} == dict(
+        zip(("customer1", "customer2", "cost", "cost-2", "st", "st-2"), "abcdef", strict=True)
+    )
+
+
 def test_what_is_held_is_known_in_letters_of_any_size():
     assert found("beads", status="Deferred").task.hold == "it is deferred in beads"
     assert found("taskmaster", status="BLOCKED").task.hold == "it is blocked in Task Master"

@@ -331,7 +331,9 @@ def test_a_token_for_a_tag_claims_nothing_else(served):
     store = served.store(served.token("ann", tags=["build"]))
 
     assert [claim.task.id for claim in store.claim(Want(worker="ann", lease=LEASE, count=5))] == ["0002"]
-    assert store.claim(Want(worker="ann", lease=LEASE, ids=("0001",))) == []
+    with pytest.raises(Denied, match="is for tasks tagged build, and 0001 is not") as told:
+        store.claim(Want(worker="ann", lease=LEASE, ids=("0001",)))
+    assert "another" in told.value.hint
     with pytest.raises(Denied):
         store.claim(Want(worker="ann", lease=LEASE, tags=("other",)))
     store.close()

@@ -29,6 +29,7 @@ __all__ = [
     "read_object",
     "read_value",
     "relate",
+    "unused",
     "without_twins",
 ]
 
@@ -215,9 +216,15 @@ class Record:
         kept: dict[str, object] = {}
         for key, value in self.rest.items():
             dashed = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", key).replace("_", "-").lower()
-            name = re.sub(r"[^a-z0-9._-]", "-", dashed).strip("0123456789._-") or "field"
-            kept[f"their-{name}" if name in _TAKEN else name] = value
+            name = re.sub(r"[^a-z0-9._-]", "-", dashed).lstrip("0123456789._-").rstrip("._-") or "field"
+            kept[unused(f"their-{name}" if name in _TAKEN else name, kept)] = value
         return kept or NOTHING
+
+
+def unused(name: str, kept: Collection[str]) -> str:
+    """This name, or the first with a number behind it that nothing is kept under yet."""
+    names = (name, *(f"{name}-{number}" for number in range(2, len(kept) + 2)))
+    return next(one for one in names if one not in kept)
 
 
 #: Words a queue or a layout has a use for.

@@ -225,6 +225,8 @@ class Gateway:
             raise Invalid("the claim has a name that no call has", field="call")
         if want.even_held and not rights.is_owner(asked.grant):
             rights.check_held(asked.grant, await self._run("look", self.store.read, want.ids))
+        if want.ids and asked.grant.tags:
+            rights.check_tagged(asked.grant, await self._run("look", self.store.read, want.ids))
         if asked.again is not None:
             if want.verbatim and not want.ids:
                 hint = "`pit list --state running` shows what you have."

@@ -116,6 +116,14 @@ def check_held(grant: Grant, cards: Iterable[Card | None]) -> None:
         raise Denied(told, hint=hint, id=card.task.id if card is not None else "")
 
 
+def check_tagged(grant: Grant, cards: Iterable[Card | None]) -> None:
+    """Denied if there are tasks among these, and none that this token's tags let it claim."""
+    there = [card.task for card in cards if card is not None]
+    if there and not is_owner(grant) and all(set(grant.tags).isdisjoint(task.tags) for task in there):
+        told = f"the token {grant.name} is for tasks tagged {', '.join(grant.tags)}, and {there[0].id} is not"
+        raise Denied(told, hint="Claim another one, or ask who has a token with `--verb all`.", id=there[0].id)
+
+
 def check_unchanged(grant: Grant, end: End, card: Card | None) -> None:
     """Denied if a claim ends with another task than was claimed: who works on one does not change what it asks for."""
     before, after = card.task if card is not None else None, end.task
