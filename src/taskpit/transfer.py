@@ -282,11 +282,8 @@ def _take(task: Task, into: Store) -> Claim:
 
 
 def _copy_events(events: Sequence[Event], new_ids: dict[str, str], into: Store) -> None:
-    """The old changelog behind the new one, once: the last line tells that it is there."""
+    """The old changelog behind the new one, each line once, and a last line that tells of them."""
     there = events_of(into)
-    text = f"{len(events)} earlier events"
-    if any(event.action == "transferred_events" and event.details == text for event in there):
-        return
     renamed = [event.replace(task_id=new_ids.get(event.task_id, event.task_id)) for event in events]
     known = set(map(repr, there))  # a queue may be brought back into itself
     renamed = [event for event in renamed if repr(event) not in known]
@@ -297,7 +294,7 @@ def _copy_events(events: Sequence[Event], new_ids: dict[str, str], into: Store) 
         worker=WORKER,
         worker_type="system",
         action="transferred_events",
-        details=text,
+        details=f"{len(renamed)} earlier events",
     )
     into.record([*renamed, last])
 

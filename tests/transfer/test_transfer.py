@@ -17,7 +17,7 @@ from taskpit.clock import iso
 from taskpit.errors import Conflict, Invalid
 from taskpit.keeper import sweep
 from taskpit.store.memory import MemoryStore
-from taskpit.task import Done, Evidence, Failed, Said, Split, State, Task, Verdict, Want
+from taskpit.task import Done, Event, Evidence, Failed, Said, Split, State, Task, Verdict, Want
 from taskpit.testing import FakeClock
 
 PAIRS = [(one, other) for one in LAYOUTS for other in LAYOUTS]
@@ -300,6 +300,23 @@ def test_what_has_a_past_waits_where_bringing_it_in_was_interrupted(tmp_path, cl
     assert (target.card("0001").state, target.card("0001").task.hold) == (State.DONE, "")
     source.close()
     target.close()
+
+
+@pytest.mark.parametrize("other", [*LAYOUTS, "memory"])
+def test_another_changelog_of_the_same_length_comes_too_and_none_twice(other, tmp_path, clock):
+    store = MemoryStore(clock) if other == "memory" else make(tmp_path / "b", other, clock).store
+    odd = {"seconds": 3, "sha": "abc"}
+    for name in ("one", "two", "one"):
+        events = [
+            Event(
+                timestamp=iso(1e9 + at), worker=name, worker_type="agent", action="claimed_task", task_id="x", extra=odd
+            )
+            for at in range(3)
+        ]
+        transfer.copy([], events, store, layouts.get("pit").check_id, layout="pit")
+    told = [event.worker for event in transfer.events_of(store)]
+    assert told == [*["one"] * 3, "transfer", *["two"] * 3, "transfer"]
+    store.close()
 
 
 def test_what_is_there_with_other_content_is_not_overwritten(tmp_path, clock):
