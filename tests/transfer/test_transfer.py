@@ -242,6 +242,33 @@ def test_killed_at_any_call_and_resumed(other, tmp_path, clock):
     source.close()
 
 
+@pytest.mark.parametrize("other", LAYOUTS)
+def test_killed_while_a_result_is_published_it_is_held_or_has_its_own_text(other, tmp_path, clock):
+    source = make(tmp_path / "a", "workspace", clock)
+    source.store.put([Task(id="task_001", title="one")])
+    finish(source, "task_001", Done(output="done"))
+    (card,) = (card.replace(task=card.task.replace(source=b"")) for card in transfer.cards_of(source.store))
+    whole = make(tmp_path / "whole", other, clock)
+    with record() as calls:
+        transfer.place(card, whole.store)
+    whole.close()
+    sealed = next(number for number, call in enumerate(calls, 1) if "sealed" in str(call))
+    for number in range(sealed, len(calls) + 1):
+        root = str(tmp_path / str(number))
+        target = make(root, other, clock)
+        with killed_at(number):
+            transfer.place(card, target.store)
+        target.close()
+        target = reopened(root, other, clock)
+        assert target.claim("eager") == [], calls[number - 1]
+        there = target.card("task_001")
+        assert there.state is not State.DONE or there.task.hold == "", calls[number - 1]
+        transfer.place(card, target.store)
+        assert transfer.verify([card], target.store, layouts.get(other).check_id) == [], calls[number - 1]
+        target.close()
+    source.close()
+
+
 class Contested:
     """A store at which a worker that waits there claims after every call; what it got."""
 

@@ -454,6 +454,9 @@ def _with_row(sealed: Sealed, line: bytes, ready: str) -> bytes:
 def _publish_result(sealed: Sealed, end: End | None, line: bytes | None) -> Said:
     folder, place = sealed.folder, ""
     task = end.claim.task if end else sealed.task()
+    if "n" in sealed.parts:  # over what is read once it is finished, and before it is
+        fs.move(sealed.part("n"), folder.of(IDS, sealed.spot.id) if folder.layout.rewritten else sealed.path)
+        folder.sync(IDS)
     said = _link_result(sealed, task)
     if said is None and end is not None:
         return _publish_again(sealed, end, line)
@@ -463,9 +466,6 @@ def _publish_result(sealed: Sealed, end: End | None, line: bytes | None) -> Said
     if folder.durable and not sealed.settles_late:
         place = folder.layout.result_path(task, Verdict(sealed.kind)).rpartition("/")[0]
         folder.sync(place)
-    if "n" in sealed.parts:  # over what is read once it is finished
-        fs.move(sealed.part("n"), folder.of(IDS, sealed.spot.id) if folder.layout.rewritten else sealed.path)
-        folder.sync(IDS)
     _finish_up(sealed, line if said is Said.OK else folder.line("late_result", sealed.spot.id))
     _retire(sealed, task, said)
     if place and place not in folder.layout.results:  # then nothing but the outcome tells
