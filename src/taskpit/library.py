@@ -18,7 +18,7 @@ import threading
 from contextlib import contextmanager, suppress
 
 from taskpit import keeper
-from taskpit.errors import CheckFailed, CursorLost, Invalid, Lost, Nothing, Storage, Unknown, Untrusted
+from taskpit.errors import CheckFailed, CursorLost, Invalid, Lost, Nothing, TaskpitError, Unknown, Untrusted
 from taskpit.policy import checked
 from taskpit.queue import Queue as Verbs
 from taskpit.rules import check_mode
@@ -246,9 +246,9 @@ class Queue(Verbs):
 class Job:
     """One claim as the program that works on it sees it."""
 
-    def __init__(self, claim: Claim, why: Callable[[], str]) -> None:
+    def __init__(self, claim: Claim, why: Callable[[], str], trouble: Callable[[], str] = str) -> None:
         self.claim = claim
-        self._why = why
+        self._why, self._trouble = why, trouble
         #: What is published when it is done.
         self.output = ""
         #: How it should end, if not done: Failed, Retry, Release, Split, Ask.
@@ -266,19 +266,20 @@ class Job:
 
     @property
     def lost(self) -> bool:
-        """Whether another worker has the task by now: what comes out of this work will be kept aside."""
+        """Whether another worker has the task by now, or may: what comes out of this work will be kept aside then."""
         return self.stopping == "lost"
 
     def check(self) -> None:
         """Go on, if nothing is said; Lost if there is no use in it."""
         why = self.stopping
         if why:
-            raise _over(self.task.id, why)
+            raise _over(self.task.id, why, self._trouble())
 
 
-def _over(task_id: str, why: str) -> Lost:
+def _over(task_id: str, why: str, trouble: str = "") -> Lost:
+    unsure = f"{task_id} could not be renewed for a whole lease, and another worker may have it: {trouble}"
     facts = {
-        "lost": f"another worker holds {task_id} by now; your result is kept aside",
+        "lost": unsure if trouble else f"another worker holds {task_id} by now; your result is kept aside",
         "cancel": f"{task_id} was cancelled",
         "stop": f"the work on {task_id} is to stop",
     }
@@ -290,23 +291,31 @@ class _Keeping:
 
     def __init__(self, queue: Verbs, claim: Claim) -> None:
         self.why = ""
+        #: What the last renewal was refused for; empty if it was not.
+        self.trouble = ""
         self._queue, self._claim = queue, claim
         self._left = threading.Event()
         self._thread = threading.Thread(target=self._keep, name=f"keeps {claim.task.id}", daemon=True)
         self._thread.start()
 
     def _keep(self) -> None:
-        period = min((self._claim.lease or self._queue.config.lease) / RENEWALS, RENEW_AT_MOST)
-        while not self._left.wait(period):
+        lease, clock = self._claim.lease or self._queue.config.lease, self._queue.clock
+        kept = clock.monotonic()
+        while not self._left.wait(min(lease / RENEWALS, RENEW_AT_MOST)):
+            asked = clock.monotonic()
             try:
                 said = self._queue.renew(self._claim)
-                if said is Said.LOST and self.fate() == "lost":
-                    self.why = "lost"
-                    return
-            except Storage:
-                continue  # the disk refuses for a moment: that is no loss, the next turn will tell
-            if said is Said.CANCEL:
-                self.why = self.why or "cancel"
+                lost = said is Said.LOST and self.fate() == "lost"
+            except TaskpitError as error:  # for a moment that is no loss, the next turn will tell
+                self.trouble = error.message
+                if clock.monotonic() - kept >= lease:
+                    self.why = self.why or "lost"
+                continue
+            kept, self.trouble = asked, ""
+            if lost:
+                self.why = "lost"
+                return
+            self.why = "cancel" if "cancel" in (said, self.why) else ""
 
     def fate(self) -> str:
         """What became of the claim: `ours`, `itself` or `lost`."""
@@ -325,7 +334,7 @@ def holding(queue: Verbs, claim: Claim, check_in: str | None = None) -> Iterator
     Leaving raises what went wrong with the end: CheckFailed, Lost, or Unknown if the store could not be written.
     """
     keeping = _Keeping(queue, claim)
-    job = Job(claim, lambda: keeping.why)
+    job = Job(claim, lambda: keeping.why, lambda: keeping.trouble)
     try:
         if check_in is not None and check_mode(claim.task) != "disabled":
             queue.need_trust()
@@ -365,7 +374,8 @@ def _end(queue: Verbs, keeping: _Keeping, job: Job, outcome: Outcome) -> CheckFa
         keeping.why = "lost"
         return _over(task_id, "lost")
     if word == "unsaved":
-        return Unknown(f"the end of {task_id} could not be written: {details}", id=task_id)
+        hint = f"`pit why {task_id}` says how it stands; when its lease is over, it is taken again."
+        return Unknown(f"the end of {task_id} could not be written: {details}", hint=hint, id=task_id)
     if job.stopping == "cancel":
         return _over(task_id, "cancel")
     if isinstance(outcome, Failed) and outcome.kind == "check":

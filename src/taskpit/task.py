@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 NOTHING: Mapping[str, object] = {}
 #: The tag by which schedules are found among many tasks; their runs have it not.
 SCHEDULES = "@schedule"
+#: How the hold of a task begins that comes from elsewhere with a past, until it has that here. No part of its wish.
+ARRIVING = "it is being brought in; if that was interrupted, repeat it."
 
 
 class State(Word):
@@ -106,6 +108,10 @@ class Task(Value):
         needs = tuple(ids.get(need, need) for need in self.needs)
         return self.replace(id=ids.get(self.id, self.id), needs=needs, parent=ids.get(self.parent, self.parent))
 
+    def arriving(self) -> Task:
+        """The same wish, held until it is here with its past."""
+        return self.replace(hold=f"{ARRIVING} {self.hold}".strip())
+
     def wish(self) -> tuple[object, ...]:
         """What was asked for, without who, when and how far: equal wishes are the same task."""
         return (
@@ -119,7 +125,7 @@ class Task(Value):
             self.touches,
             self.parent,
             int(self.not_before),
-            self.hold,
+            self.hold[len(ARRIVING) :].lstrip() if self.hold.startswith(ARRIVING) else self.hold,
             self.big,
             dict(self.extra),
             *((name, value) for name in LATER if (value := getattr(self, name))),
@@ -236,7 +242,7 @@ class End(Value):
     claim: Claim
     #: Terminal: the result to publish. Otherwise None, and the task goes back to ready.
     result: Result | None = None
-    #: The task as it goes back (None: unchanged).
+    #: The task as it goes back, or as it stays with its result (None: unchanged).
     task: Task | None = None
     #: Seconds before it may be taken again, by the store's clock.
     delay: float = 0.0

@@ -236,22 +236,24 @@ def _renamed(card: Card, new_ids: dict[str, str]) -> Card:
 
 
 def place(card: Card, into: Store) -> bool:
-    """Bring one task to where it was; True if it was there already."""
+    """Bring one task to where it was; True if it was there already. One with a past is nobody's to take before that."""
     task = card.task
-    said = into.put([task])[0]
+    finished = card.state in (State.DONE, State.FAILED)
+    said = into.put([task.arriving() if finished or card.tries else task])[0]
     there = _settled(task.id, into)
     if there is None or (said is Said.CONFLICT and there.task.wish() != task.wish()):
         raise errors.Conflict(f"{task.id} exists in the new place with other content", id=task.id)
-    finished = card.state in (State.DONE, State.FAILED)
     if there.state is card.state and finished:
         return True
-    for one in card.tries[len(there.tries) :]:
-        into.finish([End(claim=_take(task, into), attempt=one, action="transferred")])
     if card.notes and not there.notes:
         into.note(task.id, card.notes, WORKER)
+    for number, one in enumerate(card.tries[len(there.tries) :], start=len(there.tries) + 1):
+        after = task if number == len(card.tries) and not finished else task.arriving()
+        into.finish([End(claim=_take(task, into), task=after, attempt=one, action="transferred")])
     if finished:
         result = card.result or Result(id=task.id, verdict=Verdict(str(card.state)))
-        into.finish([End(claim=_take(task, into), result=result, action="transferred", details=str(card.state))])
+        claim, told = _take(task, into), str(card.state)
+        into.finish([End(claim=claim, task=task, result=result, action="transferred", details=told)])
     return said is not Said.CREATED
 
 
@@ -280,11 +282,8 @@ def _take(task: Task, into: Store) -> Claim:
 
 
 def _copy_events(events: Sequence[Event], new_ids: dict[str, str], into: Store) -> None:
-    """The old changelog behind the new one, once: the last line tells that it is there."""
+    """The old changelog behind the new one, each line once, and a last line that tells of them."""
     there = events_of(into)
-    text = f"{len(events)} earlier events"
-    if any(event.action == "transferred_events" and event.details == text for event in there):
-        return
     renamed = [event.replace(task_id=new_ids.get(event.task_id, event.task_id)) for event in events]
     known = set(map(repr, there))  # a queue may be brought back into itself
     renamed = [event for event in renamed if repr(event) not in known]
@@ -295,7 +294,7 @@ def _copy_events(events: Sequence[Event], new_ids: dict[str, str], into: Store) 
         worker=WORKER,
         worker_type="system",
         action="transferred_events",
-        details=text,
+        details=f"{len(renamed)} earlier events",
     )
     into.record([*renamed, last])
 

@@ -200,6 +200,9 @@ def moved(source, target, layout):
     cards, events = list(transfer.cards_of(source.store)), transfer.events_of(source.store)
     done = transfer.copy(cards, events, target.store, check, layout=source.store.info().layout)
     assert transfer.verify(cards, target.store, check) == []
+    there = transfer.events_of(target.store)
+    transfer.copy(cards, events, target.store, check, layout=source.store.info().layout)
+    assert transfer.events_of(target.store) == there
     return done
 
 

@@ -134,6 +134,19 @@ def test_finished_records_are_left_out_and_nobody_waits_for_them(pit):
     assert "bad" in answer.err
 
 
+@pytest.mark.parametrize("word", ["Done", "CLOSED", " Resolved ", "Failed", "CANCELED"])
+def test_a_finished_record_is_known_in_letters_of_any_size(pit, word):
+    answer = pit("import", "-", "--json", stdin=lines({"id": "a", "title": "one", "status": word}))
+
+    assert (answer.data["created"], answer.data["skipped"]) == ([], ["a"])
+
+
+def test_no_field_is_lost_to_another_of_nearly_the_same_name(pit):
+    pit("import", "-", stdin=lines({"title": "one", "Team": "a", "team": "b", "1st": "c", "2st": "d"}))
+
+    assert pit("show", "1", "--json").data["extra"] == {"team": "a", "team-2": "b", "st": "c", "st-2": "d"}
+
+
 def test_markdown_named_like_a_task_keeps_id_name_and_bytes(pit, place):
     text = b"# food-0042-answer\r\n- **task:** find it  # soon\n- **mood:** good\n\nThe text, \xc3\xa4s is.\n\n"
     (place / "food-0042-answer.md").write_bytes(text)

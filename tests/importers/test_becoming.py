@@ -37,6 +37,33 @@ def found(name, **fields):
     return one
 
 
+@pytest.mark.parametrize(
+    ("name", "fields", "over"),
+    [
+        *(("beads", {"status": "Closed"}, "done"), ("beads", {"status": " TOMBSTONE "}, "cancelled")),
+        *(("claude", {"status": "Completed"}, "done"), ("claude", {"status": "DELETED"}, "cancelled")),
+        *(("taskmaster", {"status": "Done"}, "done"), ("taskmaster", {"status": "Cancelled"}, "cancelled")),
+        *(("github", {"state": "CLOSED"}, "done"), ("github", {"state": "Closed "}, "done")),
+    ],
+)
+def test_what_is_over_is_known_in_letters_of_any_size(name, fields, over):
+    assert found(name, **fields).over == over
+
+
+@pytest.mark.parametrize("name", ["beads", "claude", "taskmaster"])
+def test_no_field_is_lost_to_another_of_nearly_the_same_name(name):
+    fields = {"customer1": "a", "customer2": "b", "cost_": "c", "cost-": "d", "1st": "e", "2st": "f"}
+    kept = found(name, **fields).task.extra
+    assert {key: kept[key] for key in ("customer1", "customer2", "cost", "cost-2", "st", "st-2")} == dict(
+        zip(("customer1", "customer2", "cost", "cost-2", "st", "st-2"), "abcdef", strict=True)
+    )
+
+
+def test_what_is_held_is_known_in_letters_of_any_size():
+    assert found("beads", status="Deferred").task.hold == "it is deferred in beads"
+    assert found("taskmaster", status="BLOCKED").task.hold == "it is blocked in Task Master"
+
+
 def test_priorities_are_those_of_the_page():
     table = re.findall(r"^\| ([^|]+) \| (\d+) \|$", PAGE.partition("## Priorities")[2], re.MULTILINE)
     words = [(word, int(ours)) for theirs, ours in table for word in theirs.split(", ")]

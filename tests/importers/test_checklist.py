@@ -134,3 +134,42 @@ def test_it_comes_in_once(tmp_path, monkeypatch, capsys):
         assert wanted in capsys.readouterr().out
     assert main(["list"]) == 0
     assert "Waiting  Second  needs 0001" in capsys.readouterr().out
+
+
+def test_plans_with_items_of_the_same_title_lose_none(tmp_path, monkeypatch, capsys):
+    from taskpit.cli.main import main
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "api.md").write_text("- [ ] Design\n- [ ] Write the tests\n", encoding="utf-8")
+    (tmp_path / "web.md").write_text("- [ ] Write the tests\n- [ ] Ship (needs: Write the tests)\n", encoding="utf-8")
+    assert main(["init"]) == 0
+    for plan, wanted in (("api.md", "2 added"), ("web.md", "2 added"), ("web.md", "0 added, 2 already there")):
+        capsys.readouterr()
+        assert main(["import", plan, "--from", "checklist"]) == 0
+        told = capsys.readouterr()
+        assert (wanted in told.out, told.err) == (True, "")
+    assert main(["list"]) == 0
+    assert "needs 0003, which is ready" in capsys.readouterr().out
+
+
+def test_what_came_in_without_the_name_of_its_plan_is_known_and_told(tmp_path, monkeypatch, capsys):
+    from taskpit.cli.main import main
+    from taskpit.importers.checklist import Checklist
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "plan.md").write_text("1. [ ] First\n2. [ ] Second\n", encoding="utf-8")
+    assert main(["init"]) == 0
+    with monkeypatch.context() as before:
+        before.setattr("taskpit.importers.checklist.os.path.basename", lambda _: "")
+        assert [one.task.id for one in Checklist().read("plan.md", "- [ ] First\n")] == ["#first"]
+        assert main(["import", "plan.md", "--from", "checklist"]) == 0
+    (tmp_path / "plan.md").write_text("1. [ ] First\n2. [ ] Second\n3. [ ] Third\n", encoding="utf-8")
+    for wanted in ("1 added, 2 already there", "0 added, 3 already there"):
+        capsys.readouterr()
+        assert main(["import", "plan.md", "--from", "checklist"]) == 0
+        told = capsys.readouterr()
+        assert wanted in told.out
+        assert "'First', 'Second'" in told.err
+        assert "--name NAME" in told.err
+    assert main(["import", "plan.md", "--from", "checklist", "--name", "other"]) == 0
+    assert "3 added" in capsys.readouterr().out

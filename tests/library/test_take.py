@@ -12,7 +12,7 @@ import pytest
 from waits import PATIENCE, until
 
 from taskpit import Ask, Done, Failed, Queue, Split, State, Task
-from taskpit.errors import CheckFailed, Invalid, Lost, Nothing, Storage, Unknown
+from taskpit.errors import CheckFailed, Denied, Invalid, Lost, Nothing, Storage, TaskpitError, Unknown
 from taskpit.keeper import sweep
 from taskpit.store.memory import MemoryStore
 from taskpit.task import Said
@@ -232,6 +232,80 @@ def test_an_end_that_cannot_be_written_is_told(queue, monkeypatch):
     monkeypatch.setattr(queue.store, "finish", finish)
 
     assert queue.card(task_id).state is State.CLAIMED
+
+
+@pytest.mark.parametrize("refusal", [Denied("the token is over"), TaskpitError("HTTP 500"), Storage("no disk")])
+def test_a_renewal_that_is_refused_is_tried_again(queue, monkeypatch, refusal):
+    monkeypatch.setattr("taskpit.library.RENEW_AT_MOST", 0.02)
+    task_id = queue.add("a moment")
+    renew, asked, kept = queue.store.renew, [], threading.Event()
+
+    def refuse_twice(held, lease):
+        asked.append(held)
+        if len(asked) < 3:
+            raise refusal
+        said = renew(held, lease)
+        kept.set()
+        return said
+
+    monkeypatch.setattr(queue.store, "renew", refuse_twice)
+    with queue.take("ada", lease=600.0) as mine:
+        assert kept.wait(PATIENCE)
+        mine.check()
+    assert queue.card(task_id).state is State.DONE
+
+
+def test_a_claim_that_is_not_renewed_for_a_whole_lease_is_told_as_lost_until_it_is(queue, monkeypatch):
+    monkeypatch.setattr("taskpit.library.RENEW_AT_MOST", 0.02)
+    queue.add("away")
+    renew, now, asked = queue.store.renew, queue.clock.monotonic, threading.Semaphore(0)
+
+    def refuse(_held, _lease):
+        asked.release()
+        raise Denied("the token is over")
+
+    with queue.take("ada", lease=600.0) as mine:
+        monkeypatch.setattr(queue.store, "renew", refuse)
+        for _ in range(2):
+            assert asked.acquire(timeout=PATIENCE)
+        assert mine.stopping == ""  # another lease may be had in time
+        monkeypatch.setattr(queue.clock, "monotonic", lambda: now() + 601.0)
+        until(lambda: mine.lost)
+        with pytest.raises(Lost, match=r"for a whole lease, .* the token is over") as told:
+            mine.check()
+        assert "pit why" in told.value.hint
+        monkeypatch.setattr(queue.store, "renew", renew)
+        until(lambda: not mine.lost)
+        mine.check()
+
+
+@pytest.mark.parametrize("refusal", [Denied("the token is over"), TaskpitError("HTTP 500")])
+def test_an_end_that_is_refused_is_told_with_the_reason_and_what_is_next(queue, monkeypatch, refusal):
+    task_id = queue.add("refused")
+    monkeypatch.setattr("taskpit.worker.slot.FIRST_PAUSE", 0.0)
+
+    def refuse(_ends):
+        raise refusal
+
+    with pytest.raises(Unknown, match=refusal.message) as told, queue.take():
+        monkeypatch.setattr(queue.store, "finish", refuse)
+    assert f"pit why {task_id}" in told.value.hint
+
+
+def test_trouble_of_a_gateways_own_makes_no_failure_of_what_is_done(queue, monkeypatch):
+    task_id = queue.add("done")
+    monkeypatch.setattr("taskpit.worker.slot.FIRST_PAUSE", 0.0)
+    finish, asked = queue.store.finish, []
+
+    def refuse_once(ends):
+        asked.append(ends)
+        if len(asked) == 1:
+            raise TaskpitError("HTTP 500")
+        return finish(ends)
+
+    with queue.take():
+        monkeypatch.setattr(queue.store, "finish", refuse_once)
+    assert queue.card(task_id).state is State.DONE
 
 
 def test_two_threads_never_have_the_same_task(queue):

@@ -175,6 +175,7 @@ def test_there_and_back(pit, tmp_path, capsys):
     """A folder into a database, and that into a folder: each compared, and resumed by doing it again."""
     folder = _pit_at(tmp_path / "old")
     from taskpit.task import Failed, Task
+    from taskpit.transfer import events_of
 
     folder.put([Task(id="", title=f"task {n}", body="some\ntext", tags=("a",), extra={"x": [1, 2]}) for n in range(4)])
     folder.put([Task(id="", title="waits", needs=("0003",), not_before=4e9)])
@@ -189,6 +190,8 @@ def test_there_and_back(pit, tmp_path, capsys):
     assert pit.queue.store.counts() == {State.READY: 3, State.CLAIMED: 0, State.DONE: 1, State.FAILED: 1}
     assert pit.card("0001").result.output == "it works\n"
     assert pit.card("0003").task.extra["x"] == [1, 2]
+    assert pit.card("0001").task.hold == ""
+    assert [event.action for event in events_of(pit.queue.store)].count("transferred_events") == 1
     capsys.readouterr()
     assert main(["-C", pit.address, "export", "-o", str(tmp_path / "queue.jsonl")]) == 0
     back = _pit_at(tmp_path / "new")

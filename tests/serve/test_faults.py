@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import http.client
+import json
 import os
 import threading
 import time
@@ -422,6 +424,46 @@ def test_what_is_dealt_and_not_wanted_any_more_goes_back(served):
     until(lambda: served.queue.store.counts()[State.CLAIMED] == 1)
     store.close()
     until(lambda: served.queue.store.counts()[State.READY] == 1)
+
+
+def test_what_is_not_wanted_any_more_while_it_is_claimed_goes_back(served, monkeypatch):
+    served.queue.store.put(tasks(1))
+    claiming, dropped, go_on = (threading.Event() for _ in range(3))
+    claim, calls = served.queue.store.claim, []
+
+    def slowly(want):
+        claiming.set()
+        assert go_on.wait(PATIENCE)
+        return claim(want)
+
+    def drop(who, name, forget=served.gateway.calls.drop):
+        found = forget(who, name)
+        dropped.set()
+        return found
+
+    monkeypatch.setattr(served.queue.store, "claim", slowly)
+    monkeypatch.setattr(served.gateway.calls, "drop", drop)
+    want = wire.WANT.write(Want(worker="ann", lease=600.0, call="acall0001"))
+    for verb, asked in (
+        ("turn", {"call": "acall0001", "claim": want, "wait": 0.0}),
+        ("drop", {"call": "acall0002", "drop": "acall0001"}),
+    ):
+        calls.append(threading.Thread(target=lambda verb=verb, asked=asked: raw(served, verb, asked)))
+        calls[-1].start()
+        assert (claiming if verb == "turn" else dropped).wait(PATIENCE)
+    go_on.set()
+    for call in calls:
+        call.join(PATIENCE)
+    assert served.queue.store.read(["0001"])[0].state is State.READY
+
+
+def raw(served, verb, asked):
+    """One call, as it is written."""
+    line = http.client.HTTPConnection("127.0.0.1", served.server.port, timeout=PATIENCE)
+    told = {"Content-Type": "application/json", "Authorization": f"Bearer {served.owner}"}
+    line.request("POST", f"/q/v1/{verb}", body=json.dumps(asked).encode(), headers=told)
+    line.getresponse().read()
+    line.close()
 
 
 def test_renewals_wait_for_nothing_else(served):

@@ -149,6 +149,39 @@ def test_a_token_claims_and_ends_under_its_own_name_only(served):
     bob.close()
 
 
+@pytest.mark.parametrize(("first", "second"), [("build", "build-mac"), ("build-mac", "build")])
+def test_no_token_is_called_like_another_ones_workers(first, second, tmp_path):
+    tokens = Tokens(str(tmp_path))
+    tokens.add(first, ["work"])
+    with pytest.raises(Conflict, match="build-mac could not be told from the workers of build") as refused:
+        tokens.add(second, ["work"])
+    assert f"pit token revoke {first}" in refused.value.hint
+    assert [grant.name for grant in tokens.all()] == [first]
+    tokens.add("builder", ["work"])
+    tokens.revoke(first)
+    tokens.add(second, ["work"])
+
+
+def test_of_several_tokens_whose_worker_it_could_be_it_is_the_longest_ones(served):
+    """Files from before such names were refused have them."""
+    put(served, "0001", "0002")
+    short, long = served.token("build"), served.token("other").replace("other.", "build-mac.")
+    path = Tokens(served.queue.store.info().papers).path
+    kept = Path(path).read_text(encoding="utf-8")
+    Path(path).write_text(kept.replace('"other"', '"build-mac"'), encoding="utf-8")
+    build, mac = served.store(short), served.store(long)
+    (claim,) = mac.claim(Want(worker="build-mac-1", lease=LEASE))
+    for act in (lambda: build.renew([claim], LEASE), lambda: build.finish([End(claim=claim)])):
+        with pytest.raises(Denied, match="the token build cannot"):
+            act()
+    with pytest.raises(Denied, match="build cannot claim as build-mac"):
+        build.claim(Want(worker="build-mac", lease=LEASE))
+    assert len(build.claim(Want(worker="build-1", lease=LEASE))) == 1
+    assert mac.finish([done(claim)]) == [Said.OK]
+    build.close()
+    mac.close()
+
+
 @pytest.mark.parametrize(
     "other",
     [
@@ -298,7 +331,9 @@ def test_a_token_for_a_tag_claims_nothing_else(served):
     store = served.store(served.token("ann", tags=["build"]))
 
     assert [claim.task.id for claim in store.claim(Want(worker="ann", lease=LEASE, count=5))] == ["0002"]
-    assert store.claim(Want(worker="ann", lease=LEASE, ids=("0001",))) == []
+    with pytest.raises(Denied, match="is for tasks tagged build, and 0001 is not") as told:
+        store.claim(Want(worker="ann", lease=LEASE, ids=("0001",)))
+    assert "another" in told.value.hint
     with pytest.raises(Denied):
         store.claim(Want(worker="ann", lease=LEASE, tags=("other",)))
     store.close()

@@ -16,7 +16,8 @@ from taskpit.cli.main import main
 from taskpit.clock import iso
 from taskpit.errors import Conflict, Invalid
 from taskpit.keeper import sweep
-from taskpit.task import Done, Evidence, Failed, Said, Split, State, Task, Verdict
+from taskpit.store.memory import MemoryStore
+from taskpit.task import Done, Event, Evidence, Failed, Said, Split, State, Task, Verdict, Want
 from taskpit.testing import FakeClock
 
 PAIRS = [(one, other) for one in LAYOUTS for other in LAYOUTS]
@@ -239,6 +240,110 @@ def test_killed_at_any_call_and_resumed(other, tmp_path, clock):
         target.close()
         shutil.rmtree(root)
     source.close()
+
+
+@pytest.mark.parametrize("other", LAYOUTS)
+def test_killed_while_a_result_is_published_it_is_held_or_has_its_own_text(other, tmp_path, clock):
+    source = make(tmp_path / "a", "workspace", clock)
+    source.store.put([Task(id="task_001", title="one")])
+    finish(source, "task_001", Done(output="done"))
+    (card,) = (card.replace(task=card.task.replace(source=b"")) for card in transfer.cards_of(source.store))
+    whole = make(tmp_path / "whole", other, clock)
+    with record() as calls:
+        transfer.place(card, whole.store)
+    whole.close()
+    sealed = next(number for number, call in enumerate(calls, 1) if "sealed" in str(call))
+    for number in range(sealed, len(calls) + 1):
+        root = str(tmp_path / str(number))
+        target = make(root, other, clock)
+        with killed_at(number):
+            transfer.place(card, target.store)
+        target.close()
+        target = reopened(root, other, clock)
+        assert target.claim("eager") == [], calls[number - 1]
+        there = target.card("task_001")
+        assert there.state is not State.DONE or there.task.hold == "", calls[number - 1]
+        transfer.place(card, target.store)
+        assert transfer.verify([card], target.store, layouts.get(other).check_id) == [], calls[number - 1]
+        target.close()
+    source.close()
+
+
+class Contested:
+    """A store at which a worker that waits there claims after every call; what it got."""
+
+    def __init__(self, store):
+        self.store, self.taken = store, []
+
+    def __getattr__(self, name):
+        verb = getattr(self.store, name)
+
+        def call(*given, **named):
+            said = verb(*given, **named)
+            self.taken += [claim.task.id for claim in self.store.claim(Want(worker="eager", lease=60, count=99))]
+            return said
+
+        return call
+
+
+@pytest.mark.parametrize("other", [*LAYOUTS, "memory"])
+def test_what_has_a_past_is_handed_to_nobody_while_it_is_brought_in(other, tmp_path, clock):
+    source = make(tmp_path / "a", "workspace", clock)
+    source.store.put([Task(id=f"task_00{number}", title=f"{number}") for number in range(1, 5)])
+    finish(source, "task_001", Done(output="done"))
+    finish(source, "task_002", Failed(error="broken", final=True))
+    for error in ("once", "twice"):
+        finish(source, "task_003", Failed(error=error, kind="infra"))
+        clock.advance(10_000)
+    source.block("task_004", "ann", "look first")
+    store = MemoryStore(clock) if other == "memory" else make(tmp_path / "b", other, clock).store
+    contested = Contested(store)
+    cards = [card for card in transfer.cards_of(source.store) if card.task.id != "task_003"]
+    (tried,) = source.store.read(["task_003"])
+    assert len(tried.tries) == 2
+    check = layouts.get("pit").check_id
+    transfer.copy(cards, [], contested, check, layout="workspace")
+    assert contested.taken == []
+    transfer.copy([tried], [], contested, check, layout="workspace")
+    assert contested.taken == ["task_003"]  # once it had all its tries
+    assert transfer.verify([*cards, tried], store, check) == []
+    assert [card.task.hold for card in store.read(["task_001", "task_002", "task_003", "task_004"])] == [
+        *("", "", "", "look first")
+    ]
+    assert store.put([card.task.replace(source=b"") for card in [*cards, tried]]) == [Said.EXISTS] * 4
+    store.close()
+    source.close()
+
+
+def test_what_has_a_past_waits_where_bringing_it_in_was_interrupted(tmp_path, clock):
+    source, target = make(tmp_path / "a", "pit", clock), make(tmp_path / "b", "pit", clock)
+    source.store.put([Task(id="0001", title="one", hold="")])
+    finish(source, "0001", Done(output="done"))
+    (card,) = transfer.cards_of(source.store)
+    target.store.put([card.task.arriving()])  # and here it was killed
+    assert target.claim("eager") == []
+    assert "repeat it" in target.card("0001").held
+    move(source, target)
+    assert (target.card("0001").state, target.card("0001").task.hold) == (State.DONE, "")
+    source.close()
+    target.close()
+
+
+@pytest.mark.parametrize("other", [*LAYOUTS, "memory"])
+def test_another_changelog_of_the_same_length_comes_too_and_none_twice(other, tmp_path, clock):
+    store = MemoryStore(clock) if other == "memory" else make(tmp_path / "b", other, clock).store
+    odd = {"seconds": 3, "sha": "abc"}
+    for name in ("one", "two", "one"):
+        events = [
+            Event(
+                timestamp=iso(1e9 + at), worker=name, worker_type="agent", action="claimed_task", task_id="x", extra=odd
+            )
+            for at in range(3)
+        ]
+        transfer.copy([], events, store, layouts.get("pit").check_id, layout="pit")
+    told = [event.worker for event in transfer.events_of(store)]
+    assert told == [*["one"] * 3, "transfer", *["two"] * 3, "transfer"]
+    store.close()
 
 
 def test_what_is_there_with_other_content_is_not_overwritten(tmp_path, clock):

@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 from boards import TOKEN, Served, fill
 
+from taskpit import transfer
 from taskpit.agents import steering
 from taskpit.errors import Lost
-from taskpit.task import Ask, Done, Failed, Said, State, Task
+from taskpit.store.memory import MemoryStore
+from taskpit.task import Ask, Done, End, Failed, Result, Said, State, Task, Verdict, Want
 
 
 @pytest.fixture
@@ -186,6 +188,37 @@ def test_a_dropped_file_of_many(queue, board):
     assert drop(board, "more.jsonl", lines).status == 200
     assert queue.card("0008").task.title == "eight"
     assert drop(board, "more.jsonl", lines).status == 200  # again is fine
+
+
+def test_a_file_that_is_dropped_again_makes_no_second_tasks(queue, board):
+    for _ in range(2):
+        assert drop(board, "idea.md", b"# Build a boat\n\nwith **oars**\n").status == 200
+    assert "nothing new" in drop(board, "list.json", b'[{"title": "Build a boat", "body": "with **oars**"}]').text
+    assert queue.store.counts()[State.READY] == 1
+
+
+def test_a_trackers_file_that_is_dropped_is_read_as_pit_import_reads_it(queue, board):
+    shut = '{"id":"bd-2","title":"Set up","status":"closed","issue_type":"task"}\n'
+    lines = '{"id":"bd-1","title":"Log in","status":"open","issue_type":"feature","priority":0}\n' + shut
+    for told in ("is added", "nothing new"):
+        answer = drop(board, "issues.jsonl", lines.encode())
+        assert (answer.status, told in answer.text) == (200, True), answer.text
+    (card,) = queue.store.page().cards
+    assert (card.task.title, card.task.extra["origin"]) == ("Log in", "beads:bd-1")
+    bad = drop(board, "issues.jsonl", (lines + '{"id":"bd-3","status":"open","issue_type":"task"}\n').encode())
+    assert (bad.status, "issues.jsonl" in bad.text) == (400, True)
+
+
+def test_an_export_that_is_dropped_is_brought_in_whole(queue, board):
+    store = MemoryStore()
+    store.put([Task(id="0007", title="seven"), Task(id="0008", title="eight")])
+    claim = store.claim(Want(worker="ann", lease=60, ids=("0007",)))[0]
+    store.finish([End(claim=claim, result=Result(id="0007", verdict=Verdict.DONE, output="all of it"))])
+    data = "\n".join(transfer.dump(store)).encode()
+    for told in ("are added", "nothing new"):
+        answer = drop(board, "queue.jsonl", data)
+        assert (answer.status, told in answer.text) == (200, True), answer.text
+    assert (queue.card("0007").state, queue.card("0007").result.output) == (State.DONE, "all of it")
 
 
 @pytest.mark.parametrize(

@@ -59,6 +59,17 @@ def bring_back(text: str, context: Context) -> Reply:
     return _move(cards, events, layout, context.queue, context)
 
 
+def bring_export(queue: Queue, text: str) -> list[str]:
+    """The same without a command around it; the ids that were not there."""
+    cards, events, layout = transfer.load(text.split("\n"))
+    here = layouts.get(queue.store.info().layout)
+    new_ids = list(transfer.map_ids([card.task.id for card in cards], here.check_id, here.like).values())
+    fresh = [task_id for task_id, card in zip(new_ids, queue.store.read(new_ids), strict=True) if card is None]
+    transfer.copy(cards, events, queue.store, here.check_id, layout=layout)
+    _compare(cards, queue)
+    return fresh
+
+
 # -- convert ---------------------------------------------------------------------------------------
 
 
@@ -110,13 +121,18 @@ def _move(cards: Sequence[Card], events: Sequence[Event], layout: str, into: Que
     with ProgressBar(context, "moving", len(cards)) as bar:
         moved = transfer.copy(cards, events, into.store, check_id, layout=layout, step=bar.step)
     with ProgressBar(context, "comparing", turns=True):
-        wrong = transfer.verify(cards, into.store, check_id)
-    if wrong:
-        shown = "; ".join(wrong[:5])
-        raise Conflict(f"not all is the same in the new place: {shown}", differences=wrong)
+        _compare(cards, into)
     data = {**moved.as_dict(), "mapped": dict(moved.mapped), "events": len(events), "path": into.store.info().where}
     lines = [f"{moved.tasks} tasks and {len(events)} events are in {into.store.info().where}, each compared"]
     lines += [f"{moved.already} were there already"] if moved.already else []
     lines += [f"{old} is called {new} there" for old, new in moved.mapped]
     lines += [f"{task_id} was being worked on; it is ready there" for task_id in moved.released]
     return Reply(data=data, text="\n".join(lines))
+
+
+def _compare(cards: Sequence[Card], into: Queue) -> None:
+    """Conflict says what is not the same there."""
+    wrong = transfer.verify(cards, into.store, layouts.get(into.store.info().layout).check_id)
+    if wrong:
+        shown = "; ".join(wrong[:5])
+        raise Conflict(f"not all is the same in the new place: {shown}", differences=wrong)

@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from taskpit import importers, layouts
 from taskpit.cli.context import Args, Context, Reply, Usage, arg, takes
 from taskpit.cli.import_records import bad_record, collect, own_files, read_records
-from taskpit.cli.options import read_text, vet
+from taskpit.cli.options import as_text, read_text, vet
 from taskpit.cli.output import quoted
 from taskpit.cli.progress import ProgressBar
 from taskpit.clock import iso
@@ -32,6 +32,8 @@ from taskpit.workers import default_worker
 HEAD, LARGEST_EXPORT = 4096, 1 << 30
 #: A tracker's file may hold all its tasks; one larger than the second is no tracker's unless the command says so.
 LARGEST_FILE, LARGEST_GUESS = 256 * 1024 * 1024, 64 * 1024 * 1024
+#: Files that may be a tracker's without the command saying so.
+GUESSED = (".json", ".jsonl", ".md")
 #: Where the id of a record is kept that this queue's names cannot carry; where a tracker's task remembers what it was.
 ORIGINAL, ORIGIN = "original-id", "origin"
 #: With so many open tasks records are still compared with them: each of these is read for it.
@@ -111,7 +113,7 @@ def _known(queue: Queue, key: str, prefix: str = "") -> dict[str, str]:
 
 
 def _ids(
-    queue: Queue, given: Sequence[str], known: dict[str, str], keeps: Callable[[str], bool], *, dry_run: bool = False
+    queue: Queue, given: Sequence[str], known: Mapping[str, str], keeps: Callable[[str], bool], *, dry_run: bool = False
 ) -> dict[str, str]:
     """An id here for each id there: the one it has, its own where that can be kept, or a new one.
 
@@ -156,7 +158,7 @@ def _from_records(args: Args, context: Context) -> Reply:
     read = collect(args.paths, queue.config.largest_task, layout=layouts.get(queue.store.info().layout))
     worker = context.env.get("TASKPIT_AS") or default_worker(context.token_name())
     given, records = settle(queue, read, worker, dry_run=args.dry_run)
-    twins = [""] * len(records) if args.again else _twins(queue, records, context)
+    twins = [""] * len(records) if args.again else _twins(queue, records, context.warn)
     coming = [record for record, twin in zip(records, twins, strict=True) if not twin]
     there = [*filter(None, twins)]
     if args.dry_run:
@@ -182,12 +184,29 @@ def _from_records(args: Args, context: Context) -> Reply:
 
 
 def bring_file(queue: Queue, name: str, data: bytes, worker: str) -> list[str]:
-    """The tasks in a file of this name are in, all of them checked before any is put; their ids."""
+    """The tasks in a file of this name are in, read as `import` does, and all of them checked before any is put; the
+    ids of those that were not there already.
+    """
     if len(data) > queue.config.largest_task and name.lower().endswith(".md"):
         raise TooLarge(f"{name} is larger than {queue.config.largest_task} bytes")
+    source = importers.detect(name, data.decode("utf-8", "replace")) if name.endswith(GUESSED) else ""
+    if source:
+        found, bad = _sorted(importers.get(source), name, as_text(name, data))
+        plan = _plan(queue, source, "", found, bad, closed=False)
+        if plan.haul.bad:
+            one = plan.haul.bad[0]
+            hint = f"Nothing was put in. `pit import {quoted(name)}` brings in the others."
+            raise Invalid(f"{one.where}: {one.why}", hint=hint, where=one.where)
+        return list(_bring(queue, plan)[0].created)
+    from taskpit.cli.export import bring_export, is_export
+
+    if name.endswith(".jsonl") and is_export(data[:HEAD].decode("utf-8", "replace")):
+        return bring_export(queue, as_text(name, data))
     read = read_records(name, data, layout=layouts.get(queue.store.info().layout))
     _, records = settle(queue, read, worker)
-    return [task_id for task_id, _ in queue.put([record.task for record in records])]
+    twins = _twins(queue, records, lambda _: None)
+    coming = [record.task for record, twin in zip(records, twins, strict=True) if not twin]
+    return [task_id for task_id, said in queue.put(coming) if said is Said.CREATED]
 
 
 def settle(queue: Queue, read: Sequence[Found], worker: str, *, dry_run: bool = False) -> tuple[list[str], list[Found]]:
@@ -218,22 +237,17 @@ def settle(queue: Queue, read: Sequence[Found], worker: str, *, dry_run: bool = 
     return given, settled
 
 
-def _twins(queue: Queue, records: Sequence[Found], context: Context) -> list[str]:
-    """For each record the open task that reads like it, if it has no id by which it would be known."""
-    if all(record.task.id for record in records):
-        return [""] * len(records)
-    counts = queue.store.counts()
-    if counts[State.READY] + counts[State.CLAIMED] > COMPARED:
-        context.warn(f"more than {COMPARED:,} tasks are open: what has no id was not compared with them")
-        return [""] * len(records)
-    return open_twins(queue, records)
-
-
-def open_twins(queue: Queue, records: Sequence[Found]) -> list[str]:
+def _twins(queue: Queue, records: Sequence[Found], warn: Callable[[str], None]) -> list[str]:
     """For each record without an id the open task that reads like it, else nothing: so an import can be repeated.
 
     A finished task is no twin: what is to be done every night reads the same every night.
     """
+    if all(record.task.id for record in records):
+        return [""] * len(records)
+    counts = queue.store.counts()
+    if counts[State.READY] + counts[State.CLAIMED] > COMPARED:
+        warn(f"more than {COMPARED:,} tasks are open: what has no id was not compared with them")
+        return [""] * len(records)
     wanted = {_reads(record.task) for record in records if not record.task.id}
     here: dict[tuple[object, ...], list[str]] = {}
     for state in (State.READY, State.CLAIMED) if wanted else ():
@@ -299,6 +313,20 @@ class Haul(Value):
     bad: tuple[Bad, ...] = ()
 
 
+class Plan(Value):
+    """What of a tracker's tasks would come in."""
+
+    source: str
+    prefix: str
+    coming: tuple[Found, ...]
+    #: What came in earlier: ids there and here.
+    known: Mapping[str, str]
+    #: What is left out.
+    haul: Haul
+    #: Titles of what came in earlier without its file's name: whether from this file, nobody can tell.
+    doubtful: tuple[str, ...] = ()
+
+
 def detect(paths: Sequence[str]) -> str:
     """The tracker that all of these are from, if that is without doubt."""
     found = {_detect(path) for path in paths}
@@ -311,7 +339,7 @@ def _detect(path: str) -> str:
         small = {name: one for name, files in first.items() for one in files if os.path.getsize(one) <= LARGEST_GUESS}
         found = [name for name, one in small.items() if importers.get(name).recognises(one, _peek(one))]
         return found[0] if len(found) == 1 else ""
-    if path.endswith((".json", ".jsonl", ".md")) and os.path.isfile(path) and os.path.getsize(path) <= LARGEST_GUESS:
+    if path.endswith(GUESSED) and os.path.isfile(path) and os.path.getsize(path) <= LARGEST_GUESS:
         return importers.detect(path, _peek(path))
     return ""
 
@@ -335,33 +363,62 @@ def _inside(folder: str, importer: Importer) -> list[str]:
 
 
 def _from_tracker(source: str, args: Args, context: Context) -> Reply:
-    queue = context.queue
-    importer = importers.get(source)
-    prefix = f"{source}@{args.name}:" if args.name else f"{source}:"
-    found, bad = _read(importer, args.paths)
+    found, bad = _read(importers.get(source), args.paths)
+    plan = _plan(context.queue, source, args.name, found, bad, closed=args.closed)
+    if plan.doubtful:
+        told = f"came in earlier, from a file whose name was not kept then: {', '.join(map(repr, plan.doubtful))}"
+        context.warn(told, hint="If this is another file, --name NAME tells them apart and brings these in, too.")
+    if args.dry_run:
+        given = [one.task.id for one in plan.coming]
+        created = tuple(one for one in given if one not in plan.known)
+        existing = tuple(one for one in given if one in plan.known)
+        return _reply(plan.haul.replace(created=created, existing=existing), context, source, dry_run=True)
+    haul, mapped = _bring(context.queue, plan)
+    return _reply(haul, context, source, mapped=mapped)
+
+
+def _plan(queue: Queue, source: str, name: str, found: list[Found], bad: list[Bad], *, closed: bool) -> Plan:
+    """What is to come in of what was found; nothing is changed."""
+    prefix = f"{source}@{name}:" if name else f"{source}:"
     found, twins = without_twins(found)
     found, unfit = _fitting(queue, found, prefix)
     known = _known(queue, ORIGIN, prefix)
-    related = relate(found, known, closed=args.closed)
-    coming = [one for one in related if args.closed or not one.over]
-    given = [one.task.id for one in coming]
-    skipped = tuple(one.task.id for one in related if one.over and not args.closed)
+    found, doubtful = _as_earlier(importers.get(source), found, known, prefix)
+    related = relate(found, known, closed=closed)
+    coming = tuple(one for one in related if closed or not one.over)
+    skipped = tuple(one.task.id for one in related if one.over and not closed)
     haul = Haul(skipped=skipped, bad=(*bad, *twins, *unfit))
-    if args.dry_run:
-        created = tuple(one for one in given if one not in known)
-        existing = tuple(one for one in given if one in known)
-        return _reply(haul.replace(created=created, existing=existing), context, source, dry_run=True)
+    return Plan(source=source, prefix=prefix, coming=coming, known=known, haul=haul, doubtful=doubtful)
+
+
+def _as_earlier(
+    importer: Importer, found: Sequence[Found], known: dict[str, str], prefix: str
+) -> tuple[list[Found], tuple[str, ...]]:
+    """What came in under the name that earlier versions gave it is `known`, and keeps that name; the titles of it."""
+    settled, titles = [], []
+    for one in found:
+        task, old = one.task, importer.earlier(one.task.id)
+        if old and old in known and task.id not in known:
+            known[task.id] = known.pop(old)
+            one = one.replace(task=task.replace(extra={**task.extra, ORIGIN: prefix + old}))  # noqa: PLW2901 - the same
+            titles.append(task.title)
+        settled.append(one)
+    return settled, tuple(titles)
+
+
+def _bring(queue: Queue, plan: Plan) -> tuple[Haul, dict[str, str]]:
+    """It has come in; and the ids that are others here."""
 
     def keeps(task_id: str) -> bool:
         """Names carry it, it is taken for no number of ours, and no task has it."""
         number = layouts.get(queue.store.info().layout).number(task_id) if _fits(queue, task_id) else True
         return not number and not task_id.replace(".", "").isdecimal() and queue.store.read([task_id])[0] is None
 
-    ids = _ids(queue, given, known, keeps)
-    now, worker = queue.clock.now(), prefix.rstrip(":")
-    here = [_signed(one.replace(task=one.task.renamed(ids)), worker, now) for one in coming]
-    mapped = {one: ids[one] for one in given if ids[one] != one}
-    return _reply(_put(queue, here, haul, source), context, source, mapped=mapped)
+    given = [one.task.id for one in plan.coming]
+    ids = _ids(queue, given, plan.known, keeps)
+    now, worker = queue.clock.now(), plan.prefix.rstrip(":")
+    here = [_signed(one.replace(task=one.task.renamed(ids)), worker, now) for one in plan.coming]
+    return _put(queue, here, plan.haul, plan.source), {one: ids[one] for one in given if ids[one] != one}
 
 
 def _read(importer: Importer, paths: Sequence[str]) -> tuple[list[Found], list[Bad]]:
@@ -375,9 +432,16 @@ def _read(importer: Importer, paths: Sequence[str]) -> tuple[list[Found], list[B
         except TaskpitError as error:
             bad.append(importers.Bad(where=path, why=error.message))
             continue
-        for one in importer.read(path, text):
-            (found if isinstance(one, importers.Found) else bad).append(one)  # type: ignore[arg-type]
+        here, wrong = _sorted(importer, path, text)
+        found += here
+        bad += wrong
     return found, bad
+
+
+def _sorted(importer: Importer, path: str, text: str) -> tuple[list[Found], list[Bad]]:
+    """The tasks in a file of this tracker, and what cannot be read."""
+    read = list(importer.read(path, text))
+    return [one for one in read if isinstance(one, Found)], [one for one in read if isinstance(one, Bad)]
 
 
 def _files(importer: Importer, paths: Sequence[str]) -> Iterator[str]:

@@ -26,7 +26,7 @@ from taskpit import layouts, schema
 from taskpit.cli.options import PRIORITIES, read_input
 from taskpit.clock import instant
 from taskpit.errors import Invalid, NotFound, TaskpitError, TooLarge
-from taskpit.importers.importer import Found, read_value
+from taskpit.importers.importer import Found, read_value, unused
 from taskpit.layouts import Layout
 from taskpit.rules import natural
 from taskpit.task import State, Task
@@ -175,7 +175,7 @@ def _task(value: dict[str, Any], where: str) -> Found:
             if name in rest and field not in fields:
                 fields[field] = _value(field, rest.pop(name), name)
     extra = cast("dict[str, Any]", schema.field("extra", rest.pop("extra", {}), "Mapping[str, object]"))
-    state, command = fields.pop("state", ""), fields.pop("done-when", "")
+    state, command = fields.pop("state", "").strip().lower(), fields.pop("done-when", "")
     if not fields.get("title"):
         raise Invalid("it has no title")
     _keep_done_when(fields, extra, command)
@@ -213,7 +213,7 @@ def _keep_rest(fields: dict[str, Any], rest: dict[str, Any]) -> None:
             fields["body"] = f"{fields.get('body', '')}\n\n## {key}\n\n{value.strip()}".strip("\n")
         else:
             name = re.sub(r"[^a-z0-9._-]", "-", key.lower()).lstrip("0123456789._-")
-            kept[name or "field"] = value
+            kept[unused(name or "field", kept)] = value
     fields["extra"] = kept
 
 

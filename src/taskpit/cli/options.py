@@ -162,7 +162,11 @@ def _standard_input(limit: int) -> bytes:
 
 def read_text(path: str, limit: int) -> str:
     """The text of a file, or of standard input for `-`; Invalid if it is none."""
-    data = read_input(path, limit)
+    return as_text(path, read_input(path, limit))
+
+
+def as_text(path: str, data: bytes) -> str:
+    """The text in the bytes of a file of this name; Invalid if it is none."""
     if b"\0" in data:
         raise errors.Invalid(f"{path} is binary, not text", hint="Name the file in the task instead.", path=path)
     try:

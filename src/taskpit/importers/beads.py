@@ -50,7 +50,7 @@ def _issue(fields: dict[str, Any], where: str) -> Found:
     record = Record(fields)
     given, title = record.title("id"), record.title("title")
     needs, parent = _dependencies(record, given)
-    status, kind = record.line("status") or "open", record.line("issue_type", "type") or "task"
+    status, kind = record.status("open"), record.line("issue_type", "type") or "task"
     held = status in _HELD and not (needs and status == "blocked")
     if status not in ("open", *_OVER):
         record.rest["beads-status"] = status

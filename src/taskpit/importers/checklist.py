@@ -8,10 +8,13 @@
 1. [ ] Migrate                        items with numbers come one after the other
 2. [ ] Switch over (needs: users)     or wait for what they name
    check: `make smoke`                the command that proves it; other indented text is the body
+
+Plans have items of the same title, so the file's name belongs to an item's id.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 
@@ -54,13 +57,17 @@ class Checklist(Importer):
         """Nothing tells a plan from another text with boxes: it has to be said."""
         return False
 
+    def earlier(self, task_id: str) -> str:
+        """Once the name of the file was no part of it."""
+        return f"#{task_id.rpartition('#')[2]}"
+
     def read(self, name: str, text: str) -> Iterator[Found | Bad]:
         """The items, in the order they are written."""
         items = _items(text)
         if not items:
             yield Bad(where=name, why="there is no line with a box in it, such as `- [ ] Write the schema`")
             return
-        _name(items)
+        _name(items, " ".join(os.path.splitext(os.path.basename(name))[0].split()))
         titles = {_plain(item.title): item for item in items}
         for item in items:
             unknown = [one for one in item.named if _plain(one) not in titles]
@@ -144,13 +151,14 @@ def _belongs(item: _Item, raw: str) -> None:
         item.body.append(raw.strip())
 
 
-def _name(items: list[_Item]) -> None:
-    """Each has a name made of its words, the same whenever the plan is read again."""
+def _name(items: list[_Item], plan: str) -> None:
+    """Each has a name made of its plan's and of its words, the same whenever the plan is read again."""
     taken: dict[str, int] = {}
     for item in items:
         base = _slug(item.title)
         taken[base] = taken.get(base, 0) + 1
-        item.name = f"#{base}" if taken[base] == 1 else f"#{base}-{taken[base]}"  # no queue has such an id: it gets one
+        number = f"-{taken[base]}" if taken[base] > 1 else ""
+        item.name = f"{plan}#{base}{number}"  # no queue has such an id: it gets one
 
 
 def _slug(text: str) -> str:

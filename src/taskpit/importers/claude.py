@@ -71,7 +71,7 @@ def _task(value: object, of: str, number: int, where: str) -> Found:
         raise Invalid("it is no object")
     record = Record(value)
     given = record.line("id") or str(number)
-    status = record.line("status") or "pending"
+    status = record.status("pending")
     if status not in ("pending", *_OVER):
         record.rest["claude-status"] = status
     title = record.title("subject", "content", "title")

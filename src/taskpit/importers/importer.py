@@ -29,6 +29,7 @@ __all__ = [
     "read_object",
     "read_value",
     "relate",
+    "unused",
     "without_twins",
 ]
 
@@ -74,6 +75,10 @@ class Importer(ABC):
     def recognises(self, name: str, text: str) -> bool:  # noqa: ARG002 - some never do
         """Whether this can be no other tracker's file."""
         return False
+
+    def earlier(self, task_id: str) -> str:  # noqa: ARG002 - most names have never changed
+        """What the task of this id was called when earlier versions brought it in; empty if that is the same."""
+        return ""
 
     @abstractmethod
     def read(self, name: str, text: str) -> Iterator[Found | Bad]:
@@ -125,6 +130,10 @@ class Record:
     def line(self, *names: str) -> str:
         """The same in one line."""
         return " ".join(self.text(*names).split())
+
+    def status(self, default: str) -> str:
+        """How far it is, in small letters: trackers and people write `Done` and `CLOSED`."""
+        return self.line("status").lower() or default
 
     def title(self, *names: str) -> str:
         """The same, and it must be there."""
@@ -207,9 +216,15 @@ class Record:
         kept: dict[str, object] = {}
         for key, value in self.rest.items():
             dashed = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", key).replace("_", "-").lower()
-            name = re.sub(r"[^a-z0-9._-]", "-", dashed).strip("0123456789._-") or "field"
-            kept[f"their-{name}" if name in _TAKEN else name] = value
+            name = re.sub(r"[^a-z0-9._-]", "-", dashed).lstrip("0123456789._-").rstrip("._-") or "field"
+            kept[unused(f"their-{name}" if name in _TAKEN else name, kept)] = value
         return kept or NOTHING
+
+
+def unused(name: str, kept: Collection[str]) -> str:
+    """This name, or the first with a number behind it that nothing is kept under yet."""
+    names = (name, *(f"{name}-{number}" for number in range(2, len(kept) + 2)))
+    return next(one for one in names if one not in kept)
 
 
 #: Words a queue or a layout has a use for.

@@ -75,7 +75,7 @@ def _family(value: object, tag: str, where: str, above: str = "") -> Iterator[Fo
 
 
 def _task(record: Record, given: str, tag: str, where: str, above: str) -> Found:
-    title, status = record.title("title"), record.line("status") or "pending"
+    title, status = record.title("title"), record.status("pending")
     if status not in ("pending", *_OVER):
         record.rest["taskmaster-status"] = status
     needs = record.words("dependencies")

@@ -42,6 +42,8 @@ SLOW = (
 CARDS, LINES, LARGEST_ANSWER = 1000, 5000, 64 * 1024 * 1024
 #: How long a claim waits for a caller that was cut off to ask again, in seconds, before it goes back.
 COME_BACK = 10.0
+#: How long a claim may be under way, in seconds, before a caller that does not want it looks again.
+UNDER_WAY = 0.1
 #: What a lease ends later than it did is renewed, in seconds.
 RENEWED = 0.001
 #: Sweeps are this far apart, at least and at most; and a whole one takes no larger part of the time.
@@ -225,6 +227,8 @@ class Gateway:
             raise Invalid("the claim has a name that no call has", field="call")
         if want.even_held and not rights.is_owner(asked.grant):
             rights.check_held(asked.grant, await self._run("look", self.store.read, want.ids))
+        if want.ids and asked.grant.tags:
+            rights.check_tagged(asked.grant, await self._run("look", self.store.read, want.ids))
         if asked.again is not None:
             if want.verbatim and not want.ids:
                 hint = "`pit list --state running` shows what you have."
@@ -296,12 +300,14 @@ class Gateway:
     async def _drop(self, asked: Asked) -> Any:
         """The caller does not want what it waits for any more."""
         call = self.calls.drop(asked.grant.name, str(asked.body.get("drop")))
-        if call is not None:
-            if not call.work.done():
+        if call is None:
+            return None
+        while not call.work.done():  # a claim that is just being made is waited for: cancelled, it would be nobody's
+            if self.waiting is not None and self.waiting.is_in_line(call.work):
                 call.work.cancel()
-            else:
-                await self._return(Asked(asked.grant, "turn", {}), call, call.asked)
-        return None
+                return None
+            await asyncio.wait((call.work,), timeout=UNDER_WAY)
+        return await self._return(Asked(asked.grant, "turn", {}), call, call.asked)
 
     # -- renewals and ends -------------------------------------------------------------------------
 

@@ -1,7 +1,8 @@
 """What a token may do, and under which names. Pure: a grant and what is asked for in, the same or a refusal out.
 
 A token works under its own name only: NAME, NAME-1, ..., NAME@machine. What others have claimed it can neither renew
-nor end. One with the right to `all` is its owner's: every verb, under any name.
+nor end; a name that several tokens could have is the one's with the longest name. One with the right to `all` is its
+owner's: every verb, under any name.
 """
 
 from __future__ import annotations
@@ -52,8 +53,12 @@ def check_verb(grant: Grant, verb: str) -> None:
 def acts_as(grant: Grant, worker: str) -> bool:
     """Whether this name, or a claim's fence with it, is the token's own."""
     name = base(worker)
-    own = name == grant.name or name.startswith((f"{grant.name}-", f"{grant.name}@"))
+    own = _is_of(name, grant.name) and not any(_is_of(name, other) for other in grant.others)
     return is_owner(grant) or (own and is_worker(worker))
+
+
+def _is_of(name: str, token: str) -> bool:
+    return name == token or name.startswith((f"{token}-", f"{token}@"))
 
 
 def _need(grant: Grant, worker: str, what: str = "work") -> None:
@@ -109,6 +114,14 @@ def check_held(grant: Grant, cards: Iterable[Card | None]) -> None:
         told = f"the token {grant.name} may not change tasks that no worker has"
         hint = "A token with `--verb all` may."
         raise Denied(told, hint=hint, id=card.task.id if card is not None else "")
+
+
+def check_tagged(grant: Grant, cards: Iterable[Card | None]) -> None:
+    """Denied if there are tasks among these, and none that this token's tags let it claim."""
+    there = [card.task for card in cards if card is not None]
+    if there and not is_owner(grant) and all(set(grant.tags).isdisjoint(task.tags) for task in there):
+        told = f"the token {grant.name} is for tasks tagged {', '.join(grant.tags)}, and {there[0].id} is not"
+        raise Denied(told, hint="Claim another one, or ask who has a token with `--verb all`.", id=there[0].id)
 
 
 def check_unchanged(grant: Grant, end: End, card: Card | None) -> None:

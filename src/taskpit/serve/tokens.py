@@ -40,6 +40,8 @@ class Grant(Value):
     created: float = 0.0
     #: Unix seconds of its end; 0: none.
     until: float = 0.0
+    #: Names of other tokens that begin with this one's and a dash: their workers are not this one's. Not kept.
+    others: tuple[str, ...] = ()
 
 
 class TokenRefused(Exception):
@@ -79,7 +81,10 @@ class Tokens:
             return {}
         sign = (found.st_ino, found.st_mtime_ns, found.st_size)
         if sign != self._seen:
-            self._known, self._seen = self._load(), sign
+            known = self._load()
+            for name, grant in known.items():
+                known[name] = grant.replace(others=tuple(one for one in known if one.startswith(f"{name}-")))
+            self._known, self._seen = known, sign
         return self._known
 
     @verb
@@ -119,6 +124,12 @@ class Tokens:
             if name in known:
                 hint = f"`pit token revoke {name}` ends it first, or take another name."
                 raise Conflict(f"there is a token {name} already", hint=hint, name=name)
+            near = next((one for one in known if one.startswith(f"{name}-") or name.startswith(f"{one}-")), "")
+            if near:
+                shorter, longer = sorted((name, near), key=len)
+                told = f"a token {longer} could not be told from the workers of {shorter}"
+                hint = f"Take a name that begins otherwise, or end that token first: `pit token revoke {near}`."
+                raise Conflict(told, hint=hint, name=near)
             self._save([*known.values(), grant])
         return f"{name}.{secret}"
 
@@ -134,7 +145,8 @@ class Tokens:
     def _save(self, grants: Sequence[Grant]) -> None:
         import json
 
-        data = json.dumps({"schema": 1, "tokens": [grant.as_dict() for grant in grants]}, indent=1).encode()
+        kept = [{key: value for key, value in grant.as_dict().items() if key != "others"} for grant in grants]
+        data = json.dumps({"schema": 1, "tokens": kept}, indent=1).encode()
         trusted = trust.is_given(self._folder)
         fs.replace(self.path, data, f"{self.path}~{fs.fresh_name()}", sync=True, mode=0o600)
         if trusted:  # whom it lets in is part of that, and this user says it here

@@ -31,6 +31,7 @@ class _Waiter:
     def __init__(self, want: Want, number: int) -> None:
         self.want = want
         self.number = number
+        self.work = asyncio.current_task()
         self.answer: asyncio.Future[list[Claim]] = asyncio.get_running_loop().create_future()
         #: Whether a claim is being made for it just now, and whether its time is over.
         self.is_dealt = self.is_late = False
@@ -85,6 +86,10 @@ class Waiting:
         """Whether this very wish stands in line, and is not just being dealt to."""
         line = self._lines.get(self._line_of(want), {})
         return any(waiter.want == want and not waiter.is_dealt for waiter in line)
+
+    def is_in_line(self, work: asyncio.Task[Any]) -> bool:
+        """Whether this call stands in line, and is not just being dealt to: cancelled, it has taken nothing."""
+        return any(waiter.work is work and not waiter.is_dealt for line in self._lines.values() for waiter in line)
 
     # -- dealing -----------------------------------------------------------------------------------
 

@@ -31,6 +31,7 @@ from taskpit.store.changelog import with_row
 from taskpit.store.folder import (
     BESIDE,
     CHANGELOG,
+    IDS,
     LARGEST_RESULT,
     LATE,
     OUTCOMES,
@@ -281,7 +282,11 @@ def _content(folder: Folder, end: End) -> dict[str, bytes]:
     """The bytes of each part of this end, by its letter."""
     task, content = end.claim.task, {}
     if end.result is not None:
-        content["r"] = folder.layout.dump_result(task, end.result)
+        content["r"] = folder.layout.dump_result(_kept(end), end.result)
+        if end.task is not None:
+            content["n"] = folder.spell(_kept(end), SLACK)
+            if folder.layout.rewritten:
+                content["b"] = folder.layout.beside(_kept(end))
     elif end.task is not None or end.delay or folder.layout.rewritten:
         now = folder.clock.now()
         after = (end.task or task).replace(updated=now)
@@ -300,6 +305,12 @@ def _content(folder: Folder, end: End) -> dict[str, bytes]:
         texts = [(child, folder.spell(child).decode()) for child in named]
         content["c"] = _json([{"id": c.id, "slug": c.slug, "by": c.by, "text": text} for c, text in texts])
     return content
+
+
+def _kept(end: End) -> Task:
+    """The task as it stays with its result, under the name it has here."""
+    task = end.claim.task
+    return task if end.task is None else end.task.replace(slug=task.slug)
 
 
 def _json(value: object) -> bytes:
@@ -443,6 +454,9 @@ def _with_row(sealed: Sealed, line: bytes, ready: str) -> bytes:
 def _publish_result(sealed: Sealed, end: End | None, line: bytes | None) -> Said:
     folder, place = sealed.folder, ""
     task = end.claim.task if end else sealed.task()
+    if "n" in sealed.parts:  # over what is read once it is finished, and before it is
+        fs.move(sealed.part("n"), folder.of(IDS, sealed.spot.id) if folder.layout.rewritten else sealed.path)
+        folder.sync(IDS)
     said = _link_result(sealed, task)
     if said is None and end is not None:
         return _publish_again(sealed, end, line)
@@ -503,7 +517,7 @@ def _publish_again(sealed: Sealed, end: End, line: bytes | None) -> Said:
     folder = sealed.folder
     if (result := end.result) is None:
         return Said.LOST
-    data = folder.layout.dump_result(end.claim.task, result)
+    data = folder.layout.dump_result(_kept(end), result)
     digest = changelog.digest(data)
     again = Sealed(folder, sealed.spot, f"{fs.fresh_name()}{sealed.tag}.{digest}", f"{sealed.kind}.r")
     again.digest = digest

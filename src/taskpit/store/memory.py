@@ -161,7 +161,7 @@ class MemoryStore:
             record.tries.append(end.attempt)
         self.put(end.children)
         if end.result is not None:
-            record.card = Card(task=record.card.task, state=end.result.verdict.state, result=end.result)
+            record.card = Card(task=end.task or record.card.task, state=end.result.verdict.state, result=end.result)
         else:
             task = end.task or record.card.task
             if end.delay:

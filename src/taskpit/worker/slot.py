@@ -410,7 +410,7 @@ def what_became(queue: Queue, run: Run) -> tuple[str, str]:
         if said is not Said.LOST:
             return "", ""
         card = queue.store.read([run.claim.task.id])[0]
-    except Storage:
+    except TaskpitError:
         return "", ""  # finishing will tell
     found = fate(run.claim, card)
     if found == "itself" and card is not None and question_of(card.task):
@@ -507,16 +507,17 @@ def end_claim(
         try:
             said, end = queue.finish(claim, outcome)
             break
-        except Storage as error:
+        except TaskpitError as error:
+            if not isinstance(error, Storage) and type(error) is not TaskpitError:  # the latter is a gateway's trouble
+                if tries >= TRIES:
+                    return "unsaved", error.message
+                outcome = Failed(error=error.message)  # a runner's split with impossible children
+                continue
             stuck = error.details.get("errno") in IN_THE_WAY
             if tries >= TRIES and (stuck or not go_on(error.message)):
                 return "unsaved", error.message
             time.sleep(wait)  # repeating a finish is safe, whatever became of the first
             wait = min(2 * wait, LONGEST_PAUSE)
-        except TaskpitError as error:  # a runner's split with impossible children
-            if tries >= TRIES:
-                return "unsaved", "its result could not be reported"
-            outcome = Failed(error=error.message)
     if said is Said.LOST:
         return "lost", "its result came too late and is kept aside"
     return word_of(end), end.details

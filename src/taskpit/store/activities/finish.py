@@ -151,6 +151,8 @@ def _carry_out(items: Items, found: Progress, end: End, output: str, kind: str) 
     for child in end.children:
         _add_child(found, child)
     if end.result is not None:
+        if end.task is not None:
+            _go_back(found, fields, task, end.task, fence, now)
         done = end.result.verdict is Verdict.DONE
         left = [step for step in found.steps(task.id, fields) if step.open and step.actor == "human"]
         if done and left and kind != "human":

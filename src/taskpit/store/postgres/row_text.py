@@ -169,11 +169,11 @@ def as_ending(end: End, number: int, now: float) -> dict[str, Any]:
     told["mark"] = f"{claim.fence}/{digest[:8].hex()}"
     if end.note is not None:
         told["note_kind"], told["note"] = end.note
-    if result is None:
+    if result is None or end.task is not None:
         task = end.task or claim.task
-        if end.delay:
+        if result is None and end.delay:
             task = task.replace(not_before=float(int(now + end.delay)))
-        told["back"] = as_item(task, mark=told["mark"], doc=task is not claim.task)
+        told["back"] = as_item(task, mark=told["mark"], doc=result is not None or task is not claim.task)
     return told
 
 

@@ -54,6 +54,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     Migration(version=7, serves=1, files=("0002_verbs.sql", "0003_ends.sql")),
     Migration(version=8, serves=1, files=("0002_verbs.sql", "0003_ends.sql")),
     Migration(version=9, serves=1, files=("0008_files.sql", "0003_ends.sql")),
+    Migration(version=10, serves=1, files=("0003_ends.sql",)),
 )
 
 

@@ -21,6 +21,17 @@ class Finishing(Steps):
         assert card.result.worker == claim.fence
         assert card.task.title == "task 1"
 
+    def test_done_with_another_text(self) -> None:
+        """What an end says of the task stays with the result."""
+        self.put(self.task(1, hold="look first", priority=3))
+        claim = self.take(ids=(self.id(1),), even_held=True)
+        end = self.done(claim, task=claim.task.replace(hold="", priority=5))
+        assert self.finish(end) is Said.OK
+        assert self.finish(end) is Said.ALREADY
+        card = self.card(self.id(1))
+        assert (card.state, card.task.hold, card.task.priority) == (State.DONE, "", 5)
+        assert self.claim() == []
+
     def test_failed(self) -> None:
         """With its reason."""
         self.broken(1)

@@ -92,7 +92,7 @@ DECLARE
 BEGIN
     IF json_array_length(p_ends) = 1 THEN
         one := json_populate_record(NULL::{s}.ending, p_ends -> 0);
-        IF one.verdict IS NOT NULL AND one.children IS NULL AND one.note IS NULL THEN
+        IF one.verdict IS NOT NULL AND one.children IS NULL AND one.note IS NULL AND one.back IS NULL THEN
             said := ARRAY[{s}.finish_one(one.id, one.fence, one.mark, one.seen, one.verdict, one.result, one.attempt,
                                         one.action, one.details, p_again, w_now)];
             rings := said = '{woke}' AND {s}.waits();
@@ -133,13 +133,16 @@ BEGIN
                 UPDATE {s}.task t SET state = CASE one.verdict WHEN 'done' THEN 'd' ELSE 'f' END::"char", result = one.result,
                        fence = one.fence, verdict = one.verdict, mark = one.mark
                     WHERE t.id = one.id;
+                IF one.back IS NOT NULL THEN
+                    UPDATE {s}.task t SET doc = one.back ->> 'doc', key = decode(one.back ->> 'key', 'hex') WHERE t.id = one.id;
+                END IF;
             END LOOP;
             done := nullif(ARRAY(SELECT e.id FROM unnest(won) e WHERE e.verdict = 'done'), '{}');
             DELETE FROM {s}.stop s WHERE s.id = ANY (ARRAY(SELECT e.id FROM unnest(won) e WHERE e.verdict IS NOT NULL));
         END IF;
-        IF EXISTS (SELECT 1 FROM unnest(won) e WHERE e.back IS NOT NULL) THEN
+        IF EXISTS (SELECT 1 FROM unnest(won) e WHERE e.verdict IS NULL) THEN
             PERFORM {s}.go_back(ARRAY(
-                SELECT (json_populate_record(NULL::{s}.item, e.back)) FROM unnest(won) e WHERE e.back IS NOT NULL), w_now);
+                SELECT (json_populate_record(NULL::{s}.item, e.back)) FROM unnest(won) e WHERE e.verdict IS NULL), w_now);
             woken := 1;
         END IF;
         INSERT INTO {s}.event (at, worker, action, id, details)
