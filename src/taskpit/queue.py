@@ -8,13 +8,14 @@ from __future__ import annotations
 from itertools import filterfalse
 
 from taskpit import errors
-from taskpit.clock import Clock
+from taskpit.clock import Clock, iso
 from taskpit.config import Config
 from taskpit.rules import ANY, check_task, drawn, find_cycle
 from taskpit.task import (
     SCHEDULES,
     Claim,
     End,
+    Event,
     Failed,
     Outcome,
     Said,
@@ -34,12 +35,14 @@ if TYPE_CHECKING:
     from taskpit.held_lock import NamedLock
     from taskpit.race import Race
     from taskpit.store.port import Looking, Store
-    from taskpit.task import Card, Done, Event
+    from taskpit.task import Card, Done
 
 #: Changes by a person take the task for this long at most.
 EDIT_LEASE = 60.0
 #: So many tasks are put in one go: they share what they wait for, and nobody waits long for a sign of life.
 CHUNK = 500
+#: What the changelog calls the cancelling of a task that a worker has.
+ASKED_TO_STOP = "asked_to_stop"
 #: A waiting claim looks again after this many seconds, whatever the store tells.
 LOOK_AGAIN = 1.0
 
@@ -521,10 +524,17 @@ class Queue:
         card = self.card(task_id)
         if card.state is State.CLAIMED:
             self.store.stop([task_id])
+            self._tell(ASKED_TO_STOP, task_id, worker, reason)
             return False
         claim = self._take_ready(task_id, worker)
         self.finish(claim, Failed(error=reason or "cancelled", cancelled=True))
         return True
+
+    def _tell(self, action: str, task_id: str, worker: str, details: str = "") -> None:
+        """The changelog says what this worker did where the store itself does not know who it was."""
+        kind, at = worker_type(worker), iso(self.clock.now())
+        told = Event(timestamp=at, worker=worker, worker_type=kind, action=action, task_id=task_id, details=details)
+        self.store.record([told])
 
     def note(self, task_id: str, text: str, worker: str) -> None:
         """A note beside the task, whatever its state."""

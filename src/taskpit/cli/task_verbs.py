@@ -61,7 +61,8 @@ def _block(args: Args, context: Context) -> Reply:
 @takes(IDS, REASON, AS)
 def _cancel(args: Args, context: Context) -> Reply:
     """These tasks will not be done. A running task is not torn away: its worker is asked to stop and learns it
-    when it renews. Your own claim ends at once. `pit undo` or `pit retry` takes it back.
+    when it renews. Your own claim ends at once. `pit undo` or `pit retry` takes it back, of a running task as
+    soon as its worker has stopped.
 
     pit cancel 0007 'superseded by 0009'
     pit cancel 7 8 --reason 'not needed any more'
