@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 #: So many of the newest lines of the changelog are looked at for what a person did last.
 LOOKED_AT = 500
+#: What the changelog calls it that somebody reopened what they had cancelled.
+TAKEN_BACK = "taken_back"
 #: Where a task stands that no worker has and that is not over.
 OPEN = frozenset((Status.NEEDS_YOU, Status.READY, Status.WAITING))
 
@@ -327,6 +329,7 @@ def undo(queue: Queue, worker: str) -> tuple[str, str]:
         return task_id, _release(queue, task_id, card.worker, "taken back")
     if did in ("cancelled_task", ASKED_TO_STOP) and status_of(card) is Status.CANCELLED:
         if queue.store.reopen([_without_race(card.task)])[0] is Said.OK:
+            queue.tell(TAKEN_BACK, task_id, worker)
             return task_id, freed(queue, task_id, "is ready again")
     elif did in ("edited_task", "blocked", "unblocked", "answered") and card.state is State.READY:
         before = _before(queue, worker, card)
@@ -378,6 +381,6 @@ def _instead(did: str, task_id: str) -> str:
         return f"`pit claim {task_id}` takes it again."
     if did == ASKED_TO_STOP:
         return f"`pit retry {task_id}` runs it again as soon as its worker has stopped; `pit why {task_id}` says when."
-    if did == "reopened_task":
+    if did == TAKEN_BACK:
         return f"`pit cancel {task_id}` calls it off again; undo goes one step back."
     return f"`pit why {task_id}` says where it stands."

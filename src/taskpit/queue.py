@@ -515,22 +515,26 @@ class Queue:
             raise errors.Conflict(
                 f"{task_id} is done", hint="Add a new task instead; a result stands for ever.", id=task_id
             )
-        if card.state is State.FAILED and self.store.reopen([_fresh(card.task)])[0] is not Said.OK:
+        if card.state is not State.FAILED:
+            return self._free(task_id, worker, _fresh, "retry")
+        fresh = _fresh(card.task)
+        if self.store.reopen([fresh])[0] is not Said.OK:
             raise errors.Conflict(f"{task_id} is no longer failed", hint=f"See `pit show {task_id}`.", id=task_id)
-        return self._free(task_id, worker, _fresh, "retry")
+        self.tell("unblocked", task_id, worker, "retry")
+        return fresh  # any worker may have it by now
 
     def cancel(self, task_id: str, worker: str, reason: str = "") -> bool:
         """It will not be done. True: it is cancelled; False: its worker was asked to stop and will see it."""
         card = self.card(task_id)
         if card.state is State.CLAIMED:
             self.store.stop([task_id])
-            self._tell(ASKED_TO_STOP, task_id, worker, reason)
+            self.tell(ASKED_TO_STOP, task_id, worker, reason)
             return False
         claim = self._take_ready(task_id, worker)
         self.finish(claim, Failed(error=reason or "cancelled", cancelled=True))
         return True
 
-    def _tell(self, action: str, task_id: str, worker: str, details: str = "") -> None:
+    def tell(self, action: str, task_id: str, worker: str, details: str = "") -> None:
         """The changelog says what this worker did where the store itself does not know who it was."""
         kind, at = worker_type(worker), iso(self.clock.now())
         told = Event(timestamp=at, worker=worker, worker_type=kind, action=action, task_id=task_id, details=details)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from taskpit.queue import Queue
+from taskpit.store.files import FileStore
+from taskpit.task import Want
+
 
 def test_note(pit):
     pit("add", "x")
@@ -69,6 +73,25 @@ def test_retry_gives_all_attempts_anew(pit):
 
     assert (data["attempts"], data["not_before"], data["held"]) == (0, None, "")
     assert pit("claim", "--json").data["attempt"] == 1
+
+
+def test_retry_beside_an_idle_pool_gives_all_attempts_anew(pit, monkeypatch):
+    """A worker that waits has the task the moment it is reopened."""
+    pit("add", "x", "--attempts", "2")
+    failing(pit, 2)
+    reopen = FileStore.reopen
+
+    def reopened(store, tasks):
+        said = reopen(store, tasks)
+        assert store.claim(Want(worker="pool", lease=60.0, verbatim=True))
+        return said
+
+    monkeypatch.setattr(FileStore, "reopen", reopened)
+    assert pit("retry", "1", "--as", "bob").code == 0
+    assert pit("fail", "1", "--error", "no", "--as", "pool").out.startswith("0001 is back: attempt 1 of 2")
+    told = [(event.action, event.worker) for event in Queue.open("pit").store.latest(100)[0]]
+    assert ("reopened_task", "keeper") in told
+    assert ("unblocked", "bob") in told
 
 
 def test_unblock_forgives_failures_but_not_attempts(pit):
