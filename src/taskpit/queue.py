@@ -481,7 +481,7 @@ class Queue:
 
     def unblock(self, task_id: str, worker: str) -> Task:
         """It may be taken again; its failures so far do not count any more."""
-        return self._free(task_id, worker, lambda task: task.replace(hold="", not_before=0.0))
+        return self._free(task_id, worker, _let_go)
 
     def _free(self, task_id: str, worker: str, change: Callable[[Task], Task], why: str = "") -> Task:
         claim = self._take_ready(task_id, worker)
@@ -602,5 +602,10 @@ def tally(store: Looking, seen: Mapping[State, Sequence[Card]] | None = None) ->
     return {**counts, Status.RUNNING: there[State.CLAIMED], Status.DONE: there[State.DONE]}
 
 
+def _let_go(task: Task) -> Task:
+    """Nothing of its own keeps it; but a schedule has its next time there, from which it knows what it missed."""
+    return task.replace(hold="", not_before=task.not_before if "every" in task.extra else 0.0)
+
+
 def _fresh(task: Task) -> Task:
-    return task.replace(hold="", not_before=0.0, attempts=0)
+    return _let_go(task).replace(attempts=0)
