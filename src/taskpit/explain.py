@@ -6,7 +6,7 @@ from taskpit import errors
 from taskpit.clock import iso, say_duration
 from taskpit.history import author, who
 from taskpit.status import LABELS, Status, status_of
-from taskpit.task import LATER, State
+from taskpit.task import LATER, State, Verdict
 from taskpit.text import headline, one_line, revealed
 
 TYPE_CHECKING = False
@@ -92,7 +92,10 @@ def _attempts(card: Card) -> str:
     task = card.task
     if not task.attempts and not task.max_attempts:
         return ""
-    return f"{task.attempts} of {task.max_attempts} spent" if task.max_attempts else f"{task.attempts} spent"
+    spent = task.attempts
+    if card.result is not None and card.result.verdict is Verdict.FAILED:  # the last is told by the result alone
+        spent = max(spent, card.result.attempt)
+    return f"{spent} of {task.max_attempts} spent" if task.max_attempts else f"{spent} spent"
 
 
 def ending(result: Result) -> list[str]:

@@ -140,3 +140,31 @@ def test_cancel_asks_another_worker_and_ends_your_own_claim(pit):
     assert asked == {"id": "0001", "cancelled": False, "asked_to_stop": True}
     assert ended == {"id": "0001", "cancelled": True, "asked_to_stop": False}
     assert pit("show", "1", "--json").data["result"]["verdict"] == "cancelled"
+
+
+def test_of_several_tasks_all_that_can_be_are_done_and_the_others_named(pit):
+    for title in ("one", "two", "three"):
+        pit("add", title)
+    pit("claim", "2")
+    pit("done", "2")
+    refused = pit("cancel", "1", "2", "3")
+    assert refused.code == 6
+    assert "pit: 0002 is done already. Of the others, 0001 is cancelled, 0003 is cancelled\n" in refused.err
+    again = pit("cancel", "1", "2", "3", "--json")
+    assert again.error["message"] == "0001 is cancelled already; 0002 is done already; 0003 is cancelled already"
+    pit("retry", "1", "3")
+    pit("claim", "1")
+    pit("claim", "3")
+    renewed = pit("renew", "1", "2", "3", "--json")
+    assert (renewed.code, [one["id"] for one in renewed.error["details"]["done"]]) == (4, ["0001", "0003"])
+    pit("add", "four")
+    assert "Of the others, 0001 is done, 0003 is done" in pit("done", "1", "4", "3").err
+
+
+def test_a_failed_task_has_spent_its_last_attempt_too(pit):
+    pit("add", "x", "--attempts", "1")
+    pit("claim")
+    pit("fail", "1", "no")
+    shown = pit("show", "1").out
+    assert "1 of 1 spent" in shown
+    assert "attempt 1" in shown

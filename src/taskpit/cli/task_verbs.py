@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from taskpit.actions import ACTIONS, need_person, remember, tell, undo
 from taskpit.cli.context import Args, Context, Reply, Usage, arg, takes
-from taskpit.cli.options import AS, ID, IDS, REASON, a_duration, named, read_text, reason_words
+from taskpit.cli.options import AS, ID, IDS, REASON, a_duration, named, read_text, reason_words, to_each
 from taskpit.clock import say_duration
 from taskpit.errors import Invalid, Lost
 from taskpit.json_facts import card_facts
@@ -91,14 +91,16 @@ def _unblock(args: Args, context: Context) -> Reply:
 
 def _each(verb: str, args: Args, context: Context, text: str = "") -> Reply:
     """It is done to each of these tasks; where all of them stand, and what was said."""
-    queue, worker, data, lines = context.queue, context.worker(args), [], []
-    for task_id in named(context, args.ids):
-        lines.append(ACTIONS[verb].do(queue, task_id, worker, text))
+    queue, worker = context.queue, context.worker(args)
+
+    def act(task_id: str) -> tuple[object, str]:
+        line = ACTIONS[verb].do(queue, task_id, worker, text)
         card = queue.card(task_id)
         ended = status_of(card) is Status.CANCELLED
         cancelled = {"id": task_id, "cancelled": ended, "asked_to_stop": not ended}
-        data.append(cancelled if verb == "cancel" else card_facts(card))
-    return Reply(data=data[0] if len(data) == 1 else data, text="\n".join(lines))
+        return cancelled if verb == "cancel" else card_facts(card), line
+
+    return to_each(named(context, args.ids), act)
 
 
 # -- between people and agents ---------------------------------------------------------------------
