@@ -10,7 +10,9 @@ import os
 
 from taskpit import errors, fs, workers
 from taskpit.history import who
-from taskpit.policy import LANDING, PULL
+from taskpit.policy import LANDING, PULL, RACING
+from taskpit.queue import ASKED_TO_STOP
+from taskpit.race import OVER, is_racer
 from taskpit.records import Value
 from taskpit.rules import check_task
 from taskpit.status import STATUSES, Status, status_of
@@ -24,10 +26,12 @@ if TYPE_CHECKING:
     from typing import Any
 
     from taskpit.queue import Queue
-    from taskpit.task import Card
+    from taskpit.task import Card, Event
 
 #: So many of the newest lines of the changelog are looked at for what a person did last.
 LOOKED_AT = 500
+#: What the changelog calls it that somebody reopened what they had cancelled.
+TAKEN_BACK = "taken_back"
 #: Where a task stands that no worker has and that is not over.
 OPEN = frozenset((Status.NEEDS_YOU, Status.READY, Status.WAITING))
 
@@ -311,7 +315,7 @@ def _mark(task: Task) -> str:
 def undo(queue: Queue, worker: str) -> tuple[str, str]:
     """The last thing this worker did is taken back; the task's id and the sentence. Refused where that can't be."""
     events, _ = queue.store.latest(LOOKED_AT)
-    mine = [event for event in events if who(event.worker) == who(worker) and event.about]
+    mine = [event for event in events if who(event.worker) == who(worker) and _is_deed(event)]
     if not mine:
         raise errors.Nothing("there is nothing to take back", hint="`pit log` shows what happened, and who did it.")
     did, task_id = mine[-1].did, mine[-1].about
@@ -319,9 +323,13 @@ def undo(queue: Queue, worker: str) -> tuple[str, str]:
     if did == "added_task" and card.state is State.READY:
         return task_id, f"{_cancel(queue, task_id, worker, 'added by mistake')}: it was only just added"
     if did == "claimed_task" and card.state is State.CLAIMED:
+        if who(card.worker) != who(worker):
+            text = f"your claim of {task_id} is over: {who(card.worker) or 'a worker without a name'} has it now"
+            raise errors.Conflict(text, hint=f"`pit why {task_id}` says more; nothing was changed.", id=task_id)
         return task_id, _release(queue, task_id, card.worker, "taken back")
-    if did == "cancelled_task" and status_of(card) is Status.CANCELLED:
-        if queue.store.reopen([card.task])[0] is Said.OK:
+    if did in ("cancelled_task", ASKED_TO_STOP) and status_of(card) is Status.CANCELLED:
+        if queue.store.reopen([_without_race(card.task)])[0] is Said.OK:
+            queue.tell(TAKEN_BACK, task_id, worker)
             return task_id, freed(queue, task_id, "is ready again")
     elif did in ("edited_task", "blocked", "unblocked", "answered") and card.state is State.READY:
         before = _before(queue, worker, card)
@@ -332,6 +340,16 @@ def undo(queue: Queue, worker: str) -> tuple[str, str]:
         hint=_instead(did, task_id),
         id=task_id,
     )
+
+
+def _is_deed(event: Event) -> bool:
+    """Whether a line tells what somebody did to a task; that racers end with their race is not done to each."""
+    return bool(event.about) and not (event.details.startswith(OVER) and is_racer(event.about))
+
+
+def _without_race(task: Task) -> Task:
+    """The task as it is reopened: its racers have ended with it, so it waits for none and a new race begins."""
+    return task.replace(hold="") if task.hold.startswith(RACING) else task
 
 
 def _before(queue: Queue, worker: str, card: Card) -> Task:
@@ -361,6 +379,8 @@ def _instead(did: str, task_id: str) -> str:
         return "A result stands for ever, others may have begun on it: add a new task for what is wrong with it."
     if did == "released_task":
         return f"`pit claim {task_id}` takes it again."
-    if did == "reopened_task":
+    if did == ASKED_TO_STOP:
+        return f"`pit retry {task_id}` runs it again as soon as its worker has stopped; `pit why {task_id}` says when."
+    if did == TAKEN_BACK:
         return f"`pit cancel {task_id}` calls it off again; undo goes one step back."
     return f"`pit why {task_id}` says where it stands."

@@ -6,7 +6,7 @@ from taskpit import errors
 from taskpit.clock import iso, say_duration
 from taskpit.history import author, who
 from taskpit.status import LABELS, Status, status_of
-from taskpit.task import LATER, State
+from taskpit.task import LATER, State, Verdict
 from taskpit.text import headline, one_line, revealed
 
 TYPE_CHECKING = False
@@ -92,7 +92,10 @@ def _attempts(card: Card) -> str:
     task = card.task
     if not task.attempts and not task.max_attempts:
         return ""
-    return f"{task.attempts} of {task.max_attempts} spent" if task.max_attempts else f"{task.attempts} spent"
+    spent = task.attempts
+    if card.result is not None and card.result.verdict is Verdict.FAILED:  # the last is told by the result alone
+        spent = max(spent, card.result.attempt)
+    return f"{spent} of {task.max_attempts} spent" if task.max_attempts else f"{spent} spent"
 
 
 def ending(result: Result) -> list[str]:
@@ -178,10 +181,20 @@ def _standing(card: Card) -> str:
     return words.get(status, f"is {LABELS[status].lower()}")
 
 
+def resuming(paused: str) -> str:
+    """What ends this pause, in a sentence; empty where the pause itself names the command for it."""
+    return "" if "`pit " in paused else "`pit resume` gives out tasks again."
+
+
+def pause_hint(paused: str) -> str:
+    """The same for who was refused for its sake, whom something must be said."""
+    return resuming(paused) or "Do what the pause says, or wait for its end."
+
+
 def nothing(counts: dict[State, int], paused: str, task_id: str = "", tags: Sequence[str] = ()) -> errors.TaskpitError:
     """Why there was nothing to claim, or not the one named, and what to do."""
     if paused:
-        return errors.Nothing(f"the queue is {paused}", hint="`pit resume` gives out tasks again.", paused=paused)
+        return errors.Nothing(f"the queue is {paused}", hint=pause_hint(paused), paused=paused)
     if task_id:
         return errors.Lost(f"{task_id} was taken by another worker first", hint=f"See `pit why {task_id}`.")
     ready, claimed = counts[State.READY], counts[State.CLAIMED]
@@ -280,5 +293,5 @@ def _what_to_do(card: Card, paused: str) -> list[str]:
     if card.task.hold:
         return [f"`pit unblock {task_id}` releases the hold and resets attempts."]
     if card.state is State.READY and paused:
-        return [f"The queue is {paused}. `pit resume` gives out tasks again."]
+        return [f"The queue is {paused}. {resuming(paused)}".rstrip()]
     return []

@@ -167,7 +167,7 @@ def _failed(claim: Claim, outcome: Failed, tries: Sequence[Try], config: Config,
     allowed = claim.task.max_attempts or config.max_attempts
     error = _short(outcome.error)
     spent = claim.task.replace(attempts=claim.task.attempts + 1, max_attempts=allowed, last_error=error)
-    same = _in_a_row(tries, attempt.mark) + 1
+    same = _in_a_row(counting(claim.task, tries), attempt.mark) + 1
     if same >= config.choke:
         reason = f"failed {same} times the same way: {error}"
         note = ("choked", _note(claim, reason, [*tries, attempt]))
@@ -189,7 +189,7 @@ def _failed(claim: Claim, outcome: Failed, tries: Sequence[Try], config: Config,
 def _lost(claim: Claim, outcome: Failed, tries: Sequence[Try], config: Config, now: float) -> End:
     """Its worker is gone: back at once, no attempt spent; but a task that keeps losing workers is held."""
     attempt = _try(claim, "lost", outcome.error, now, counted=False)
-    losses = 1 + sum(1 for one in _since_reset(tries) if one.kind == "lost")
+    losses = 1 + sum(1 for one in counting(claim.task, tries) if one.kind == "lost")
     brief = "every" in claim.task.extra or RACERS in claim.task.extra  # claimed for an instant only, again and again
     if losses < config.losses or brief:
         return End(claim=claim, attempt=attempt, action="recovered_task", details=outcome.error)
@@ -232,16 +232,24 @@ def _try(claim: Claim, kind: str, error: str, now: float, *, counted: bool) -> T
     return Try(at=now, worker=claim.fence, kind=kind, error=error, mark=signature(error), counted=counted)
 
 
-def _since_reset(tries: Sequence[Try]) -> list[Try]:
-    """Tries since a person last forgave them."""
-    last = max((index for index, one in enumerate(tries) if one.kind == "reset"), default=-1)
-    return list(tries[last + 1 :])
+def counting(task: Task, tries: Sequence[Try]) -> list[Try]:
+    """The last tries, those that a person has not forgiven: by a reset among them, or since the task, as it was
+    reopened, says that fewer of its attempts are spent.
+    """
+    found: list[Try] = []
+    left = task.attempts
+    for one in reversed(tries):
+        left -= one.counted
+        if one.kind == "reset" or left < 0:
+            break
+        found.append(one)
+    return found[::-1]
 
 
 def _in_a_row(tries: Sequence[Try], mark: str) -> int:
     """How many of the last failures in a row were this one; tries that spend nothing don't break the row."""
     count = 0
-    for one in reversed([one for one in _since_reset(tries) if one.counted]):
+    for one in reversed([one for one in tries if one.counted]):
         if one.mark != mark:
             break
         count += 1

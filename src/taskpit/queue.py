@@ -8,13 +8,14 @@ from __future__ import annotations
 from itertools import filterfalse
 
 from taskpit import errors
-from taskpit.clock import Clock
+from taskpit.clock import Clock, iso
 from taskpit.config import Config
 from taskpit.rules import ANY, check_task, drawn, find_cycle
 from taskpit.task import (
     SCHEDULES,
     Claim,
     End,
+    Event,
     Failed,
     Outcome,
     Said,
@@ -34,12 +35,14 @@ if TYPE_CHECKING:
     from taskpit.held_lock import NamedLock
     from taskpit.race import Race
     from taskpit.store.port import Looking, Store
-    from taskpit.task import Card, Done, Event
+    from taskpit.task import Card, Done
 
 #: Changes by a person take the task for this long at most.
 EDIT_LEASE = 60.0
 #: So many tasks are put in one go: they share what they wait for, and nobody waits long for a sign of life.
 CHUNK = 500
+#: What the changelog calls the cancelling of a task that a worker has.
+ASKED_TO_STOP = "asked_to_stop"
 #: A waiting claim looks again after this many seconds, whatever the store tells.
 LOOK_AGAIN = 1.0
 
@@ -478,7 +481,7 @@ class Queue:
 
     def unblock(self, task_id: str, worker: str) -> Task:
         """It may be taken again; its failures so far do not count any more."""
-        return self._free(task_id, worker, lambda task: task.replace(hold="", not_before=0.0))
+        return self._free(task_id, worker, _let_go)
 
     def _free(self, task_id: str, worker: str, change: Callable[[Task], Task], why: str = "") -> Task:
         claim = self._take_ready(task_id, worker)
@@ -512,19 +515,30 @@ class Queue:
             raise errors.Conflict(
                 f"{task_id} is done", hint="Add a new task instead; a result stands for ever.", id=task_id
             )
-        if card.state is State.FAILED and self.store.reopen([_fresh(card.task)])[0] is not Said.OK:
+        if card.state is not State.FAILED:
+            return self._free(task_id, worker, _fresh, "retry")
+        fresh = _fresh(card.task)
+        if self.store.reopen([fresh])[0] is not Said.OK:
             raise errors.Conflict(f"{task_id} is no longer failed", hint=f"See `pit show {task_id}`.", id=task_id)
-        return self._free(task_id, worker, _fresh, "retry")
+        self.tell("unblocked", task_id, worker, "retry")
+        return fresh  # any worker may have it by now
 
     def cancel(self, task_id: str, worker: str, reason: str = "") -> bool:
         """It will not be done. True: it is cancelled; False: its worker was asked to stop and will see it."""
         card = self.card(task_id)
         if card.state is State.CLAIMED:
             self.store.stop([task_id])
+            self.tell(ASKED_TO_STOP, task_id, worker, reason)
             return False
         claim = self._take_ready(task_id, worker)
         self.finish(claim, Failed(error=reason or "cancelled", cancelled=True))
         return True
+
+    def tell(self, action: str, task_id: str, worker: str, details: str = "") -> None:
+        """The changelog says what this worker did where the store itself does not know who it was."""
+        kind, at = worker_type(worker), iso(self.clock.now())
+        told = Event(timestamp=at, worker=worker, worker_type=kind, action=action, task_id=task_id, details=details)
+        self.store.record([told])
 
     def note(self, task_id: str, text: str, worker: str) -> None:
         """A note beside the task, whatever its state."""
@@ -588,5 +602,10 @@ def tally(store: Looking, seen: Mapping[State, Sequence[Card]] | None = None) ->
     return {**counts, Status.RUNNING: there[State.CLAIMED], Status.DONE: there[State.DONE]}
 
 
+def _let_go(task: Task) -> Task:
+    """Nothing of its own keeps it; but a schedule has its next time there, from which it knows what it missed."""
+    return task.replace(hold="", not_before=task.not_before if "every" in task.extra else 0.0)
+
+
 def _fresh(task: Task) -> Task:
-    return task.replace(hold="", not_before=0.0, attempts=0)
+    return _let_go(task).replace(attempts=0)

@@ -24,6 +24,8 @@ from taskpit.task import Card, Claim, Done, End, Failed, Said, State, Task, Want
 
 #: The field that asks for a race, and the field of a racer that names the task it races for.
 RACE, RACER_OF = "race", "race-of"
+#: How the end of a racer begins that has not won.
+OVER = "the race is over"
 #: How many may race.
 FEWEST, MOST = 2, 10
 #: A task or racer is taken for an instant to be ended; another waits so long for that, longer than for one who died.
@@ -138,7 +140,7 @@ class Race:
             if end is not None and result is not None and result.verdict.state is State.DONE:
                 return end
             return settle(claim, Done(reason=text), (), self._config, self._clock.now())
-        lost = Failed(error=f"the race is over: {text}", cancelled=True)
+        lost = Failed(error=f"{OVER}: {text}", cancelled=True)
         if result is not None:
             lost = lost.replace(**brought(result))
         return settle(claim, lost, (), self._config, self._clock.now())

@@ -154,10 +154,13 @@ def template(queue: Queue, name: str) -> Recipe:
 
 
 def put_filled(
-    queue: Queue, name: str, given: Sequence[str], change: Callable[[Task], Task]
+    queue: Queue, name: str, given: Sequence[str], change: Callable[[Task], Task], parent: str = ""
 ) -> tuple[list[Task], list[tuple[str, Said]]]:
-    """The template's tasks, each changed like this, and what was said of them; all were checked before any was put."""
+    """The template's tasks, each changed like this, and what was said of them; all were checked before any was put.
+
+    Where ids tell what belongs where, theirs are under this parent.
+    """
     tasks = fill(template(queue, name), given)
-    ids = dict(zip((task.id for task in tasks), queue.store.allot([""] * len(tasks)), strict=True))
+    ids = dict(zip((task.id for task in tasks), queue.store.allot([parent] * len(tasks)), strict=True))
     tasks = [change(task.renamed(ids)) for task in tasks]
     return tasks, queue.put(tasks)

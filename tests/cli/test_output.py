@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import io
+import sys
+from contextlib import ExitStack
 
 import pytest
 
 from taskpit import text
 from taskpit.cli import output
+from taskpit.cli.main import main
+from taskpit.queue import Queue, cards
 
 
 class Terminal(io.StringIO):
@@ -86,3 +90,36 @@ def test_tables_align_and_fit(monkeypatch):
         "3   漢字漢字漢字漢字漢字漢字",
     ]
     assert text.fit("漢字漢字", 5) == "漢字…"
+
+
+@pytest.fixture
+def full(monkeypatch):
+    """`full("stdout")`: what is printed there has no room. At its end what is left is written, as by a process."""
+    with ExitStack() as opened:
+
+        def full(*names):
+            for name in names:
+                monkeypatch.setattr(sys, name, opened.enter_context(open("/dev/full", "w", encoding="utf-8")))
+
+        yield full
+        monkeypatch.undo()
+
+
+@pytest.mark.parametrize("words", [["add", "x"], ["add", "x", "--json"]])
+def test_an_answer_that_cannot_be_written_says_that_the_work_is_done(pit, full, capsys, words):
+    """Whoever was told to repeat it had the task twice."""
+    full("stdout")
+    assert main(words) == 8
+    first, hint = capsys.readouterr().err.splitlines()
+    assert first == "pit: it was done, but its answer could not be written: No space left on device"
+    assert "do not repeat it" in hint
+    assert len(list(cards(Queue.open("pit").store))) == 1
+
+
+def test_an_error_that_cannot_be_written_is_told_in_words_or_by_its_exit_code(pit, full, capsys):
+    full("stdout")
+    assert main(["show", "99", "--json"]) == 5
+    assert capsys.readouterr().err.startswith("pit: there is no task 99\n")
+    full("stdout", "stderr")
+    assert main(["show", "99"]) == 5
+    assert main(["add", "x", "--json"]) == 8

@@ -46,6 +46,32 @@ def test_several_tasks_with_needs_at_once(kitchen):
     assert (tell["needs"], tell["priority"]) == (["0002"], 3)
 
 
+def test_every_option_applies_to_the_tasks_of_a_template(kitchen):
+    kitchen("add", "before")
+    options = ["--check", "true", "--not-before", "2030-01-01T00:00:00Z", "--attempts", "2", "--big", "--set", "a=b"]
+    options += ["--touches", "src/*", "--parent", "1", "--limit", "staging=1", "--needs", "1", "--priority", "5"]
+    made = kitchen("add", "--from", "bug", "area=api", *options, "--json").data
+    assert (made["ids"], made["missing_needs"]) == (["0002", "0003", "0004"], [])
+    for task_id, needs in zip(made["ids"], (["0001"], ["0002", "0001"], ["0003", "0001"]), strict=True):
+        card = kitchen("show", task_id, "--json").data
+        assert (card["check"], card["not_before"], card["max_attempts"]) == ("true", "2030-01-01T00:00:00Z", 2)
+        assert (card["big"], card["extra"], card["touches"], card["parent"]) == (True, {"a": "b"}, ["src/*"], "0001")
+        assert (card["limits"], card["needs"], card["priority"]) == (["staging=1"], needs, 5)
+
+
+def test_spare_tasks_and_races_are_made_from_a_template(kitchen):
+    kitchen("add", "--from", "bug", "area=api", "--spare", "--race", "2")
+    card = kitchen("show", "1", "--json").data
+    assert (card["held"].split(":")[0], card["extra"]) == ("spare", {"race": "2"})
+    assert kitchen("add", "--from", "bug", "area=api", "--race", "1").code == 6
+
+
+def test_what_does_not_exist_yet_is_told(kitchen):
+    made = kitchen("add", "--from", "bug", "area=api", "--needs", "77", "--json")
+    assert made.data["missing_needs"] == ["0077"]
+    assert "0001 waits for 0077, which does not exist yet" in made.err
+
+
 FEATURE = """- **fields:** what
 
 # plan: Plan {what}

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from taskpit.queue import Queue
+from taskpit.store.files import FileStore
+from taskpit.task import Want
+
 
 def test_note(pit):
     pit("add", "x")
@@ -71,6 +75,25 @@ def test_retry_gives_all_attempts_anew(pit):
     assert pit("claim", "--json").data["attempt"] == 1
 
 
+def test_retry_beside_an_idle_pool_gives_all_attempts_anew(pit, monkeypatch):
+    """A worker that waits has the task the moment it is reopened."""
+    pit("add", "x", "--attempts", "2")
+    failing(pit, 2)
+    reopen = FileStore.reopen
+
+    def reopened(store, tasks):
+        said = reopen(store, tasks)
+        assert store.claim(Want(worker="pool", lease=60.0, verbatim=True))
+        return said
+
+    monkeypatch.setattr(FileStore, "reopen", reopened)
+    assert pit("retry", "1", "--as", "bob").code == 0
+    assert pit("fail", "1", "--error", "no", "--as", "pool").out.startswith("0001 is back: attempt 1 of 2")
+    told = [(event.action, event.worker) for event in Queue.open("pit").store.latest(100)[0]]
+    assert ("reopened_task", "keeper") in told
+    assert ("unblocked", "bob") in told
+
+
 def test_unblock_forgives_failures_but_not_attempts(pit):
     pit("add", "x", "--attempts", "9")
     failing(pit, 3)
@@ -117,3 +140,31 @@ def test_cancel_asks_another_worker_and_ends_your_own_claim(pit):
     assert asked == {"id": "0001", "cancelled": False, "asked_to_stop": True}
     assert ended == {"id": "0001", "cancelled": True, "asked_to_stop": False}
     assert pit("show", "1", "--json").data["result"]["verdict"] == "cancelled"
+
+
+def test_of_several_tasks_all_that_can_be_are_done_and_the_others_named(pit):
+    for title in ("one", "two", "three"):
+        pit("add", title)
+    pit("claim", "2")
+    pit("done", "2")
+    refused = pit("cancel", "1", "2", "3")
+    assert refused.code == 6
+    assert "pit: 0002 is done already. Of the others, 0001 is cancelled, 0003 is cancelled\n" in refused.err
+    again = pit("cancel", "1", "2", "3", "--json")
+    assert again.error["message"] == "0001 is cancelled already; 0002 is done already; 0003 is cancelled already"
+    pit("retry", "1", "3")
+    pit("claim", "1")
+    pit("claim", "3")
+    renewed = pit("renew", "1", "2", "3", "--json")
+    assert (renewed.code, [one["id"] for one in renewed.error["details"]["done"]]) == (4, ["0001", "0003"])
+    pit("add", "four")
+    assert "Of the others, 0001 is done, 0003 is done" in pit("done", "1", "4", "3").err
+
+
+def test_a_failed_task_has_spent_its_last_attempt_too(pit):
+    pit("add", "x", "--attempts", "1")
+    pit("claim")
+    pit("fail", "1", "no")
+    shown = pit("show", "1").out
+    assert "1 of 1 spent" in shown
+    assert "attempt 1" in shown

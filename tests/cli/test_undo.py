@@ -87,3 +87,37 @@ def test_an_edit_from_the_terminal_board_is_taken_back(pit, tmp_path):
     assert pit("show", "1", "--json").data["title"] == "second title"
     pit("undo", "--as", "ann")
     assert pit("show", "1", "--json").data["title"] == "first title"
+
+
+def test_a_request_to_stop_is_what_was_done_last(pit, task):
+    """The task before it is left alone; what was asked to stop is taken back once it has stopped."""
+    pit("claim", "1", "--as", "bob")
+    pit("add", "two")
+    assert pit("cancel", "1", "not needed").out == "0001: its worker is asked to stop\n"
+    early = pit("undo")
+    assert early.code == 6
+    assert "0001 was asked to stop" in early.err
+    assert "`pit retry 0001`" in early.err
+    assert pit("show", "2", "--json").data["status"] == "ready"
+    pit("cancel", "1", "--as", "bob")  # its worker stops
+    assert pit("undo").out == "0001 is ready again\n"
+
+
+def test_a_claim_that_is_another_s_by_now_is_not_given_back(pit, task, place):
+    pit("claim", "1", "--as", "ada")
+    (place / "pit/claimed/ada.food-0001-one.md").rename(place / "pit/food/food-0001-one.md")
+    assert pit("claim", "1", "--as", "bob").code == 0
+    refused = pit("undo", "--as", "ada")
+    assert refused.code == 6
+    assert "your claim of 0001 is over: bob has it now" in refused.err
+    assert pit("show", "1", "--json").data["status"] == "running"
+
+
+def test_a_race_that_was_cancelled_is_taken_back_as_a_whole(pit):
+    pit("add", "t", "--race", "2")
+    pit("claim", "--as", "bob")
+    pit("release", "0001.r1", "--as", "bob")
+    assert pit("cancel", "1").out == "0001 is cancelled\n"
+    assert pit("undo").out == "0001 is ready again\n"
+    assert pit("show", "1", "--json").data["status"] == "ready"
+    assert pit("claim", "--as", "bob").out.startswith("0001.r3")

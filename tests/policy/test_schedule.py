@@ -172,6 +172,23 @@ def test_what_was_missed(catch_up, after_three_hours, wanted):
     assert sorted(world.runs()) == wanted
 
 
+@pytest.mark.parametrize("verb", ["unblock", "retry", "reopen"])
+def test_a_schedule_that_was_blocked_or_over_knows_what_it_missed(verb):
+    """Its next time is what it knows that by: let go, it is no task that any worker may take."""
+    world = World(**{"catch-up": "all"})
+    if verb == "reopen":
+        world.queue.cancel(world.id, "ann")
+    else:
+        world.queue.block(world.id, "ann", "a holiday")
+    getattr(world.queue, "retry" if verb == "reopen" else verb)(world.id, "ann")
+    assert world.queue.card(world.id).task.not_before == instant("2026-01-05T01:00:00Z", 0.0)
+    world.queue.block(world.id, "ann", "a holiday")
+    world.clock.advance(2 * 3600)
+    world.queue.unblock(world.id, "ann")
+    world.queue.fire_schedules("keeper")
+    assert sorted(world.runs()) == ["20260105T010000Z", "20260105T020000Z"]
+
+
 def test_missed_by_more_than_an_hour_and_not_wanted_later():
     world = World("daily 06:00", **{"catch-up": "none"})
     world.clock.advance(8 * 3600)

@@ -120,7 +120,8 @@ def test_the_same_failure_is_known_by_what_stays():
     ],
 )
 def test_the_third_time_in_a_row_waits_for_a_person(tries, chokes):
-    end = settle(claim(), Failed(error=SAME[0]), [failed(one) for one in tries], CONFIG, NOW)
+    spent = claim(attempts=len(tries))
+    end = settle(spent, Failed(error=SAME[0]), [failed(one) for one in tries], CONFIG, NOW)
 
     assert end.result is None
     assert end.task.hold.startswith("failed 3 times the same way: ") is chokes
@@ -136,7 +137,7 @@ def test_the_third_time_in_a_row_waits_for_a_person(tries, chokes):
 
 def test_a_lost_worker_in_between_does_not_break_the_row():
     tries = [failed("x"), failed("gone", kind="lost", counted=False), failed("x")]
-    assert settle(claim(), Failed(error="x"), tries, CONFIG, NOW).action == "choked_task"
+    assert settle(claim(attempts=2), Failed(error="x"), tries, CONFIG, NOW).action == "choked_task"
 
 
 def test_it_chokes_rather_than_fails_for_good():
@@ -147,7 +148,17 @@ def test_it_chokes_rather_than_fails_for_good():
 
 def test_what_a_person_forgave_counts_no_more():
     tries = [failed("x"), failed("x"), FORGIVEN]
-    assert settle(claim(), Failed(error="x"), tries, CONFIG, NOW).action == "retried_task"
+    assert settle(claim(attempts=2), Failed(error="x"), tries, CONFIG, NOW).action == "retried_task"
+
+
+def test_what_came_before_a_task_was_reopened_counts_no_more():
+    """It says itself how many of its attempts are spent: a further line about them could come too late."""
+    tries = [failed("gone", kind="lost", counted=False)] * 4 + [failed("x")] * 2
+    assert settle(claim(attempts=0), Failed(error="x"), tries, CONFIG, NOW).action == "retried_task"
+    assert settle(claim(attempts=1), Failed(error="x"), tries, CONFIG, NOW).action == "retried_task"
+    assert settle(claim(attempts=2), Failed(error="x"), tries, CONFIG, NOW).action == "choked_task"
+    end = settle(claim(attempts=0), Failed(error="dead", kind="lost"), tries, CONFIG, NOW)
+    assert end.task is None
 
 
 # -- lost workers ----------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ import pytest
 from taskpit.cli.main import main
 from taskpit.clock import iso
 from taskpit.errors import Invalid
+from taskpit.explain import resuming
 from taskpit.task import Done, Failed, State
 from taskpit.worker import pool_display
 from taskpit.worker.budget import BudgetLimit, Ledger, Spent, parse
@@ -75,6 +76,21 @@ def test_a_task_that_cost_too_much_asks_and_goes_on_when_answered(pit, capsys):
     assert pit.card(task).result.cost == {"usd": 0.1}
 
 
+def test_who_lets_a_day_cost_more_does_not_lift_a_pause_of_somebody_else(pit, capsys):
+    pit.put("one", "two", "three")
+
+    def cheap(_claim, _run):
+        return Done(cost={"usd": 0.6})
+
+    work(pit, cheap, "$1/day")
+    pit.queue.store.pause("the demo is on", 0.0, "ada")
+    assert main(["-C", pit.root, "answer", "budget", "yes"]) == 0
+    assert "the queue stays paused by ada: the demo is on. `pit resume` gives" in capsys.readouterr().out
+    assert pit.queue.store.paused() == "paused by ada: the demo is on"
+    pit.queue.store.resume("ada")
+    assert work(pit, cheap, "$1/day").tally == {"done": 1}
+
+
 def test_a_day_that_cost_too_much_pauses_until_somebody_says_go_on(pit, capsys):
     pit.put("one", "two", "three")
 
@@ -87,6 +103,12 @@ def test_a_day_that_cost_too_much_pauses_until_somebody_says_go_on(pit, capsys):
     midnight = (pit.queue.clock.now() // 86400 + 1) * 86400
     assert pit.queue.store.paused().endswith(f", until {iso(midnight)}")
     assert pit.queue.claim("somebody") == []
+    for verb in (["claim"], ["why", "3"]):
+        main(["-C", pit.root, *verb])
+        said = "".join(capsys.readouterr())
+        assert "`pit answer budget yes` goes on" in said
+        assert "pit resume" not in said, "it would be paused again"
+    assert resuming(pit.queue.store.paused()) == ""
     assert main(["-C", pit.root, "answer", "budget", "no"]) == 6
     assert "pit answer budget yes" in capsys.readouterr().err
     assert pit.queue.store.paused()

@@ -6,11 +6,11 @@ import os
 import sys
 
 from taskpit.cli.context import Args, Context, Reply, Usage, arg, either, takes
-from taskpit.cli.options import read_text, vet, words
+from taskpit.cli.options import read_text, vet
 from taskpit.cli.output import quoted
 from taskpit.cli.task_options import TASK_ARGS, task_fields
 from taskpit.errors import Conflict, Invalid, TaskpitError
-from taskpit.task import Said, Task
+from taskpit.task import LISTS, Said, Task
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -355,9 +355,7 @@ def _add(args: Args, context: Context) -> Reply:
         raise Usage(f"too many words: {' '.join(args.fields)}", hint="Put quotes around what belongs together.")
     task = asked_for(args, context)
     task_id, said = context.queue.put([task])[0]
-    missing = context.queue.missing_needs(task)
-    if missing:
-        context.warn(f"{task_id} waits for {', '.join(missing)}, which does not exist yet")
+    missing = _warn_missing(context.queue, task, task_id, context)
     data = {"id": task_id, "created": said is Said.CREATED, "missing_needs": missing}
     return Reply(data=data, text=task_id)
 
@@ -376,7 +374,19 @@ def asked_for(args: Args, context: Context) -> Task:
         by=context.worker(args),
         **task_fields(args, queue),
     )
-    return with_fields(queue, task, [*(args.set or ()), *([f"race={args.race}"] if args.race is not None else ())])
+    return with_fields(queue, task, _further(args))
+
+
+def _further(args: Args) -> list[str]:
+    return [*(args.set or ()), *([f"race={args.race}"] if args.race is not None else ())]
+
+
+def _warn_missing(queue: Queue, task: Task, task_id: str, context: Context) -> list[str]:
+    """The ids that it needs and nobody has put yet, told to whoever adds it."""
+    missing = queue.missing_needs(task)
+    if missing:
+        context.warn(f"{task_id} waits for {', '.join(missing)}, which does not exist yet")
+    return missing
 
 
 def with_fields(queue: Queue, task: Task, given: list[str] | None) -> Task:
@@ -397,7 +407,7 @@ def with_fields(queue: Queue, task: Task, given: list[str] | None) -> Task:
 
 
 def add_from(args: Args, context: Context) -> Reply:
-    """The template's tasks are in; all of them were checked before any was put."""
+    """The template's tasks are in, each with what the options say; all of them were checked before any was put."""
     from taskpit.task_templates import put_filled  # only templates pay for it
 
     queue = context.queue
@@ -406,18 +416,16 @@ def add_from(args: Args, context: Context) -> Reply:
             raise Usage(f"--{name} does not go with --from", hint="Edit the task afterwards, or the template.")
     given = [*([args.title] if args.title else []), *args.fields]
     args.worker = args.by
-    by = context.worker(args)
+    by, fields = context.worker(args), task_fields(args, queue)
 
     def change(task: Task) -> Task:
-        return task.replace(
-            by=by,
-            priority=task.priority if args.priority is None else args.priority,
-            tags=tuple(dict.fromkeys((*task.tags, *words(args.tags)))),
-            needs=tuple(dict.fromkeys((*task.needs, *words(args.needs)))),
-        )
+        more = {name: tuple(dict.fromkeys((*getattr(task, name), *fields[name]))) for name in LISTS if name in fields}
+        changed = task.replace(**{**fields, **more, "by": by, "big": task.big or args.big})
+        return with_fields(queue, changed, _further(args))
 
-    tasks, said = put_filled(queue, args.template, given, change)
+    tasks, said = put_filled(queue, args.template, given, change, fields.get("parent", ""))
     ids = [task_id for task_id, _ in said]
-    data = {"id": ids[0], "created": said[0][1] is Said.CREATED, "missing_needs": [], "ids": ids}
+    missing = dict.fromkeys(need for task in tasks for need in _warn_missing(queue, task, task.id, context))
+    data = {"id": ids[0], "created": said[0][1] is Said.CREATED, "missing_needs": list(missing), "ids": ids}
     lines = [f"{task.id}  {task.title}" for task in tasks]
     return Reply(data=data, text="\n".join(lines))

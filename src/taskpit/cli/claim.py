@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from taskpit import errors
 from taskpit.cli.context import Args, Context, Reply, arg, takes
-from taskpit.cli.options import AS, IDS, a_duration, named, refusal, words
+from taskpit.cli.options import AS, IDS, a_duration, named, refusal, to_each, words
 from taskpit.cli.output import paint
 from taskpit.clock import say_duration
 from taskpit.task import Card, Said, State
@@ -108,8 +108,9 @@ def _renew(args: Args, context: Context) -> Reply:
 
     pit renew 0007 --as worker-1 --lease 30m
     """
-    queue, worker, data = context.queue, context.worker(args), []
-    for task_id in named(context, args.ids):
+    queue, worker = context.queue, context.worker(args)
+
+    def act(task_id: str) -> tuple[object, str]:
         claim = queue.holding(task_id, worker)
         lease = args.lease or claim.lease
         said = queue.renew(claim, lease)
@@ -117,8 +118,7 @@ def _renew(args: Args, context: Context) -> Reply:
             raise errors.Lost(f"{task_id} is no longer yours", hint=f"See `pit why {task_id}`.", id=task_id)
         if said is Said.CANCEL:
             context.warn(f"you are asked to stop working on {task_id}", hint=f"`pit cancel {task_id}` ends it.")
-        data.append({"id": task_id, "lease_seconds": lease, "stop": said is Said.CANCEL})
-    text = "\n".join(
-        f"{one['id']} is yours for another {say_duration(float(str(one['lease_seconds'])))}" for one in data
-    )
-    return Reply(data=data[0] if len(data) == 1 else data, text=text)
+        facts = {"id": task_id, "lease_seconds": lease, "stop": said is Said.CANCEL}
+        return facts, f"{task_id} is yours for another {say_duration(lease)}"
+
+    return to_each(named(context, args.ids), act)

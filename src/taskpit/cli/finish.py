@@ -6,7 +6,7 @@ import os
 
 from taskpit import errors
 from taskpit.cli.context import Args, Context, Reply, Usage, arg, takes
-from taskpit.cli.options import AS, ID, IDS, REASON, named, one_input, read_input, read_text, reason_words
+from taskpit.cli.options import AS, ID, IDS, REASON, named, one_input, read_input, read_text, reason_words, to_each
 from taskpit.clock import iso
 from taskpit.task import Failed, Release, Split, State, Task
 from taskpit.worker.manual import finish_by_hand, own_claim, refuse_lost
@@ -46,8 +46,9 @@ def _done(args: Args, context: Context) -> Reply:
     log = _kept_log(args.log, context, worker) if args.log else ""
     for path in args.artifact or ():
         _keep(path, context, worker, ids)
-    data = [
-        finish_by_hand(
+
+    def act(task_id: str) -> tuple[object, str]:
+        facts = finish_by_hand(
             *(context.queue, task_id, worker),
             output=output,
             log=log,
@@ -56,10 +57,9 @@ def _done(args: Args, context: Context) -> Reply:
             force=args.not_mine,
             env=context.env,
         )
-        for task_id in ids
-    ]
-    text = "\n".join(map(_told_done, data))
-    return Reply(data=data[0] if len(data) == 1 else data, text=text)
+        return facts, _told_done(facts)
+
+    return to_each(ids, act)
 
 
 def _kept_log(path: str, context: Context, worker: str) -> str:

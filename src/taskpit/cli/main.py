@@ -18,12 +18,16 @@ from taskpit.cli.fast_parser import NotPlain, read_plain
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
+    from typing import Any, TextIO
 
 #: Ends by a signal have the exit codes that shells give them.
 INTERRUPTED, BROKEN_PIPE = 130, 141
 #: Garbage is looked for after so many new objects: most commands are over before that.
 UNCOLLECTED = 50_000
+
+
+class Unwritten(errors.Storage):
+    """What was asked for has happened, and standard output has no room for the answer."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -191,22 +195,39 @@ def _layout(context: Context) -> str:
 
 
 def _say(reply: Reply, context: Context) -> None:
-    if context.json:
-        output.envelope(reply.data)
-        return
-    text = reply.text if isinstance(reply.text, str) else reply.text()
-    if text:
-        context.screen.write(text, sys.stdout)
+    text = "" if context.json else reply.text if isinstance(reply.text, str) else reply.text()
+    try:
+        if context.json:
+            output.envelope(reply.data)
+        elif text:
+            context.screen.write(text, sys.stdout)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        _silence()
+        message = f"it was done, but its answer could not be written: {error.strerror or error}"
+        raise Unwritten(message, hint="`pit list` and `pit log` show it; make room, and do not repeat it.") from error
 
 
 def _report(error: errors.TaskpitError, screen: output.Screen, *, as_json: bool) -> None:
-    """Say what went wrong: as an envelope on stdout, or in words on stderr."""
-    if as_json:
-        output.failure(error)
-        return
+    """Say what went wrong: as an envelope on stdout, or in words on stderr, also where the envelope has no room."""
+    if as_json and not isinstance(error, Unwritten):
+        try:
+            output.failure(error)
+        except BrokenPipeError:
+            raise
+        except OSError:
+            _silence()
+        else:
+            return
     tail = str(error.details.get("tail", ""))
     lines = [*([tail] if tail else []), f"pit: {error.message}", *([f"  hint: {error.hint}"] if error.hint else [])]
-    screen.write("\n".join(lines), sys.stderr)
+    try:
+        screen.write("\n".join(lines), sys.stderr)
+    except BrokenPipeError:
+        raise
+    except OSError:
+        _silence(sys.stderr)  # the exit code tells it
 
 
 def _unexpected(error: Exception) -> errors.TaskpitError:
@@ -247,8 +268,8 @@ def _leave(code: int) -> None:
     os._exit(code)
 
 
-def _silence() -> None:
+def _silence(stream: TextIO | None = None) -> None:
     """Nobody reads our output any more: let Python's last flush go nowhere instead of complaining."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
+    os.dup2(nowhere, (stream or sys.stdout).fileno())
     os.close(nowhere)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import sys
 
 from taskpit import errors
-from taskpit.cli.context import Arg, Args, Context, Usage, arg
+from taskpit.cli.context import Arg, Args, Context, Reply, Usage, arg
 from taskpit.clock import duration
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from taskpit.queue import Queue
     from taskpit.status import Status
     from taskpit.task import Task
@@ -128,6 +130,31 @@ def reason_words(args: Args, context: Context, *, needed: bool = False) -> str |
 def named(context: Context, ids: list[str]) -> list[str]:
     """The ids these words mean, each once."""
     return list(dict.fromkeys(context.queue.resolve(text) for text in ids))
+
+
+def to_each(ids: list[str], act: Callable[[str], tuple[object, str]]) -> Reply:
+    """It is done to each of these that it can be done to: facts and a line of each. If it could not be done to some,
+    the error of the first names all of them, and says what was done to the others.
+    """
+    data: list[object] = []
+    lines: list[str] = []
+    refused: list[errors.TaskpitError] = []
+    for task_id in ids:
+        try:
+            facts, line = act(task_id)
+        except errors.TaskpitError as error:
+            refused.append(error)
+            continue
+        data.append(facts)
+        lines.append(line)
+    if refused:
+        first = refused[0]
+        first.message = "; ".join(error.message for error in refused)
+        if lines:
+            first.message += f". Of the others, {', '.join(lines)}"
+            first.details["done"] = data
+        raise first
+    return Reply(data=data[0] if len(data) == 1 else data, text="\n".join(lines))
 
 
 def read_input(path: str, limit: int) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from taskpit.actions import ACTIONS, need_person, remember, tell, undo
 from taskpit.cli.context import Args, Context, Reply, Usage, arg, takes
-from taskpit.cli.options import AS, ID, IDS, REASON, a_duration, named, read_text, reason_words
+from taskpit.cli.options import AS, ID, IDS, REASON, a_duration, named, read_text, reason_words, to_each
 from taskpit.clock import say_duration
 from taskpit.errors import Invalid, Lost
 from taskpit.json_facts import card_facts
@@ -61,7 +61,8 @@ def _block(args: Args, context: Context) -> Reply:
 @takes(IDS, REASON, AS)
 def _cancel(args: Args, context: Context) -> Reply:
     """These tasks will not be done. A running task is not torn away: its worker is asked to stop and learns it
-    when it renews. Your own claim ends at once. `pit undo` or `pit retry` takes it back.
+    when it renews. Your own claim ends at once. `pit undo` or `pit retry` takes it back, of a running task as
+    soon as its worker has stopped.
 
     pit cancel 0007 'superseded by 0009'
     pit cancel 7 8 --reason 'not needed any more'
@@ -90,14 +91,16 @@ def _unblock(args: Args, context: Context) -> Reply:
 
 def _each(verb: str, args: Args, context: Context, text: str = "") -> Reply:
     """It is done to each of these tasks; where all of them stand, and what was said."""
-    queue, worker, data, lines = context.queue, context.worker(args), [], []
-    for task_id in named(context, args.ids):
-        lines.append(ACTIONS[verb].do(queue, task_id, worker, text))
+    queue, worker = context.queue, context.worker(args)
+
+    def act(task_id: str) -> tuple[object, str]:
+        line = ACTIONS[verb].do(queue, task_id, worker, text)
         card = queue.card(task_id)
         ended = status_of(card) is Status.CANCELLED
         cancelled = {"id": task_id, "cancelled": ended, "asked_to_stop": not ended}
-        data.append(cancelled if verb == "cancel" else card_facts(card))
-    return Reply(data=data[0] if len(data) == 1 else data, text="\n".join(lines))
+        return cancelled if verb == "cancel" else card_facts(card), line
+
+    return to_each(named(context, args.ids), act)
 
 
 # -- between people and agents ---------------------------------------------------------------------
@@ -165,14 +168,19 @@ def _answer(args: Args, context: Context) -> Reply:
 
 
 def _go_on(args: Args, context: Context) -> Reply:
-    """The day may cost as much again; the queue goes on."""
-    from taskpit.worker.budget import Ledger
+    """The day may cost as much again; the queue goes on, unless it is paused for another reason."""
+    from taskpit.explain import resuming
+    from taskpit.worker.budget import SPENT, Ledger
 
     if _text(args.text, context).strip().casefold() not in YES:
         hint = "`pit answer budget yes` lets today cost as much again; without it the queue goes on tomorrow."
         raise Invalid("the budget stays as it is", hint=hint)
     queue = context.queue
     Ledger(queue.store.info().papers).allow("day", queue.clock.now())
+    paused = queue.store.paused()
+    if paused and f": {SPENT}: " not in paused:
+        text = f"today may cost as much again; the queue stays {paused}. {resuming(paused)}".rstrip()
+        return Reply(data={"resumed": False}, text=text)
     resumed = queue.store.resume(context.worker(args))
     return Reply(data={"resumed": resumed}, text="the queue goes on; today may cost as much again")
 

@@ -239,6 +239,7 @@ def _run(args: Args, context: Context, runner: AnyRunner, reviewer: AnyRunner | 
 
 def _left(report: PoolReport, context: Context) -> str:
     """What needs a person; a pool that did nothing also says what is left, and where to look."""
+    from taskpit.explain import resuming
     from taskpit.status import Status
 
     counts = tally(context.queue.store)
@@ -247,7 +248,7 @@ def _left(report: PoolReport, context: Context) -> str:
         counts = {Status.NEEDS_YOU: counts[Status.NEEDS_YOU], Status.READY: 0, Status.WAITING: 0}
     if (ready := counts[Status.READY]) and not report.started:
         paused = context.queue.store.paused()
-        why = f"the queue is {paused}. `pit resume` gives out tasks again." if paused else NONE_FITS
+        why = f"the queue is {paused}. {resuming(paused)}".rstrip() if paused else NONE_FITS
         lines.append(f"{ready} ready, but {why}")
     if asking := counts[Status.NEEDS_YOU]:
         lines.append(f"{asking} {'needs' if asking == 1 else 'need'} you: `pit status` says what for.")

@@ -35,6 +35,7 @@ from taskpit.landing.git import ZERO, Git, GitTrouble, Ref
 from taskpit.landing.line import BranchTrouble, landed_as, line_of
 from taskpit.landing.repository import Merge, Repository
 from taskpit.landing.values import FenceLost, HandIn, Hands, Terms, Waits, held, name_of
+from taskpit.policy import counting
 from taskpit.queue import Queue
 from taskpit.race import parent_of
 from taskpit.rules import check_mode
@@ -98,7 +99,7 @@ class LandingPipe:
         if terms.land != "pr":  # that begins from the remote's branch
             self.repository.require_branch(terms.onto)
         if self.clones.is_ours(path):
-            if tries and tries[-1].kind == "reset":
+            if tries and not counting(task, tries):
                 self._catch_up(task, terms, hands)
             return path
         self.ready()

@@ -282,11 +282,12 @@ def _content(folder: Folder, end: End) -> dict[str, bytes]:
     """The bytes of each part of this end, by its letter."""
     task, content = end.claim.task, {}
     if end.result is not None:
-        content["r"] = folder.layout.dump_result(_kept(end), end.result)
+        kept = task if end.task is None else _kept(end)
+        content["r"] = folder.layout.dump_result(kept, end.result)
         if end.task is not None:
-            content["n"] = folder.spell(_kept(end), SLACK)
+            content["n"] = folder.spell(kept, SLACK)
             if folder.layout.rewritten:
-                content["b"] = folder.layout.beside(_kept(end))
+                content["b"] = folder.layout.beside(kept)
     elif end.task is not None or end.delay or folder.layout.rewritten:
         now = folder.clock.now()
         after = (end.task or task).replace(updated=now)

@@ -194,7 +194,7 @@ class MemoryStore:
             return Said.LOST
         record.late.append(record.card.result.reason if record.card.result else "")
         record.card = Card(task=task, state=State.READY)
-        self._tell("reopened_task", task.id, task.by or "keeper")
+        self._tell("reopened_task", task.id)
         return Said.OK
 
     def stop(self, ids: Sequence[str]) -> None:

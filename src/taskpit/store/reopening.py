@@ -27,7 +27,7 @@ def reopen(folder: Folder, task: Task) -> Said:
         fs.remove(folder.of(STOPS, task.id))  # who asked to stop meant what has failed since
     for verdict in (Verdict.FAILED, Verdict.CANCELLED):
         if fs.move(folder.outcome_path(task.id, verdict), sealed.path):
-            return roll(sealed, line=folder.line("reopened_task", task.id, task.by or "keeper"))
+            return roll(sealed, line=folder.line("reopened_task", task.id))
     for letter in parts.removesuffix("o"):
         fs.remove(sealed.part(letter))
     return Said.LOST

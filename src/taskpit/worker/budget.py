@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 DAY = 86400.0
 #: How the question ends whether a task may cost more.
 GO_ON = "; go on?"
+#: How the reason of a pause begins that a day has brought which may cost no more.
+SPENT = "the budget is spent"
 _MONEY = re.compile(r"\$?(\d+(?:\.\d+)?)(?:usd)?\Z", re.IGNORECASE)
 _TOKENS = re.compile(r"(\d+(?:\.\d+)?)([km]?) ?tok(?:ens?)?\Z", re.IGNORECASE)
 
@@ -204,7 +206,7 @@ def pause_if_spent(queue: Queue, limits: Sequence[BudgetLimit], worker: str) -> 
     reached = next((limit for limit in mine if limit.reached(spent)), None)
     if reached is None:
         return ""
-    reason = f"the budget is spent: {reached.told(spent)}; `pit answer budget yes` goes on"
+    reason = f"{SPENT}: {reached.told(spent)}; `pit answer budget yes` goes on"
     queue.store.pause(reason, DAY - now % DAY, worker)
     tell(queue.store, queue.config.hooks, "budget", details=reason, worker=worker)
     return reason

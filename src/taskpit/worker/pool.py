@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from taskpit.agents.allowed import without_secrets
 from taskpit.errors import Lost, Storage, TaskpitError
+from taskpit.explain import resuming
 from taskpit.policy import RACERS, REVIEW, SPARE
 from taskpit.queue import cards
 from taskpit.race import RACER_OF
@@ -338,7 +339,7 @@ class Pool:
             paused = self.queue.store.paused()
         except Storage:
             return ""
-        return f"the queue is {paused}; `pit resume` gives out tasks again" if paused else ""
+        return f"the queue is {paused}; {resuming(paused)}".rstrip("; .") if paused else ""
 
     def _enter(self, gate: Gate) -> Pass | None:
         """The backend takes one more; None if it is full or rests, and whoever watches knows that."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from taskpit import workers
 from taskpit.clock import iso
 from taskpit.errors import Conflict, Held, Lost, NotFound
+from taskpit.explain import pause_hint
 from taskpit.layouts import activities
 from taskpit.layouts import activities as names
 from taskpit.layouts.progress import ENDED, actor_of, people, status_of
@@ -174,7 +175,7 @@ def _refuse_held(items: Items, activity: str, kind: str) -> None:
     """Held, if a claim of the activity would be refused: paused, blocked, its needs not done, for another kind."""
     paused = folder_store.paused(items.folder)
     if paused:
-        raise Held(f"{activity}: the queue is {paused}", hint="`pit resume` gives out tasks again.", id=activity)
+        raise Held(f"{activity}: the queue is {paused}", hint=pause_hint(paused), id=activity)
     view = ActivityStates(items)
     standing = view.standings().get(activity)
     reason = view.barred(standing) if standing is not None else ""

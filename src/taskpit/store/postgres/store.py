@@ -153,8 +153,8 @@ class PostgresStore:
             if size > most:
                 raise TooLarge(f"the task is {size} bytes; {most} is the most", id=task_id, size=size)
 
-    def _items(self, tasks: Sequence[Task]) -> str:
-        items = [as_item(task, number) for number, task in enumerate(tasks)]
+    def _items(self, tasks: Sequence[Task], **told: str) -> str:
+        items = [as_item(task, number) | told for number, task in enumerate(tasks)]
         for item in items:
             self._fits(item["id"], item["doc"])
         return as_json(items)
@@ -273,7 +273,7 @@ class PostgresStore:
         """Failed ones become ready."""
         if not tasks:
             return []
-        return self._tell(REOPEN, items=self._items(tasks))
+        return self._tell(REOPEN, items=self._items(tasks, worker="keeper"))
 
     def stop(self, ids: Sequence[str]) -> None:
         """Seen at the next renewal, by this holder or the next."""
