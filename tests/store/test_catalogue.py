@@ -13,13 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pits import make, root_of, task
 
-from taskpit import catalog, jsontext
+from taskpit import catalog, fs, jsontext
 from taskpit.keeper import sweep
 from taskpit.logfile import Log
 from taskpit.queue import Queue
 from taskpit.store import index as module
 from taskpit.store.memory import MemoryStore
-from taskpit.task import End, Task
+from taskpit.task import End, Release, Task
 from taskpit.testing import FakeClock
 
 MANY = 120
@@ -514,4 +514,34 @@ def test_a_task_that_is_saved_in_place_is_no_longer_what_its_row_tells(queue):
         file.write(text.replace("\n", "\n- **priority:** 9\n", 1))
     (claim,) = other.claim("snake", ids=[first])
     assert claim.task.priority == 9
+    other.close()
+
+
+def test_what_comes_back_between_its_line_and_a_comparison_is_not_forgotten(queue):
+    """Its row was read while it was known to be gone, and that it came was forgotten when all was compared."""
+    other = again(queue)
+    queue.put([task(number) for number in range(1, MANY + 1)])
+    for _ in range(3):
+        queue.claim("w")
+    (claim,) = other.claim("other", ids=["0010"])
+    ready = queue.store._chooser._ready
+    ready.refresh()  # it is gone
+    seen = []
+
+    def between(call, path):
+        if call == "rename" and "/sealed/" in path and not seen:
+            seen.append(path)
+            ready.refresh()  # its row is in the log, and its file is not there yet
+
+    fs.set_hook(between)
+    try:
+        other.finish(claim, Release(reason="not for me"))
+    finally:
+        fs.set_hook(None)
+    assert seen
+    ready.refresh(closely=True)  # as who only looks does
+    found = set()
+    while claims := queue.claim("w", count=MANY):
+        found |= {claim.task.id for claim in claims}
+    assert "0010" in found
     other.close()

@@ -220,6 +220,7 @@ class Ready:
             self._catalog.close()
         self._catalog, self._listed, self._place, self._last = None, None, 0, None
         self._window.clear()
+        self._taken.clear()
 
     def watch(self) -> Watch | None:
         """What tells of changes here; None if nobody watched until now, so that something may have come before."""
@@ -491,7 +492,8 @@ class Ready:
             elif name not in new:
                 gone.append(name)
         self._spent = []
-        self._came.clear()
+        # What is in the catalogue as it should be may have come back since we knew it to be gone: it is looked at yet.
+        self._came = {name: self._came[name] for name in self._came.keys() - new.keys() - set(gone)}
         known.drop(gone)
         for name in gone:
             self._window.forget(name)
