@@ -156,7 +156,7 @@ def held_by(card: Card, now: float) -> errors.Lost:
 
 
 def refusal(card: Card, now: float) -> errors.TaskpitError:
-    """Why a task cannot be had: a worker has it, it is over, or it may not be taken yet."""
+    """Why a task cannot be had: a worker has it, it is over, it may not be taken yet, or is not what was wanted."""
     task_id = card.task.id
     if card.state is State.CLAIMED:
         return held_by(card, now)
@@ -164,7 +164,11 @@ def refusal(card: Card, now: float) -> errors.TaskpitError:
         return errors.Conflict(f"{task_id} {_standing(card)} already", hint=f"See `pit show {task_id}`.", id=task_id)
     if card.held:
         return errors.Held(f"{task_id} {_held(card)}", hint=f"`pit why {task_id}` says more.", id=task_id)
-    return errors.Lost(f"{task_id} was taken by another worker first", hint=f"See `pit why {task_id}`.", id=task_id)
+    return errors.Nothing(
+        f"{task_id} is ready, but not of the sort that was asked for",
+        hint=f"`pit show {task_id}` says its tags, and whether it is big.",
+        id=task_id,
+    )
 
 
 def not_claimed(card: Card) -> errors.Lost:

@@ -10,7 +10,7 @@ from itertools import filterfalse
 from taskpit import errors
 from taskpit.clock import Clock, iso
 from taskpit.config import Config
-from taskpit.rules import ANY, check_task, drawn, find_cycle
+from taskpit.rules import ANY, check_task, drawn, find_cycle, suits
 from taskpit.task import (
     SCHEDULES,
     Claim,
@@ -268,7 +268,7 @@ class Queue:
             card = self.card(task_id)
             if card.state is State.CLAIMED and card.worker == want.worker and want.verbatim:
                 mine.append(self._claim_of(card, want.lease))
-            elif card.state is not State.READY or card.held:
+            elif card.state is not State.READY or card.held or not suits(card.task, want):
                 raise self._refusal(card)
         if mine:
             self.store.renew(mine, want.lease)

@@ -83,6 +83,14 @@ def test_claim_only_with_a_tag(pit):
     assert pit("claim", "--tag", "web", "--json").data["task"]["id"] == "0002"
 
 
+def test_a_named_task_without_the_tag_is_not_said_to_be_another_workers(pit):
+    pit("add", "one", "--tag", "web")
+    refused = pit("claim", "0001", "--tag", "gpu")
+    assert (refused.code, "another worker" in refused.err) == (3, False)
+    assert "0001 is ready, but not of the sort that was asked for" in refused.err
+    assert pit("claim", "0001", "--tag", "web").code == 0
+
+
 def test_claim_of_what_is_not_there_or_done(pit):
     pit("add", "x")
     pit("claim")

@@ -40,7 +40,7 @@ DAY = """
     list --ready
     show 1 | show 1 2 | why 1 | why 1 2 | stats | log | prime | claim 1 --lease 1h | prime | renew 1 | note 1 hello
     tell 1 hello | lessons | trace 1
-    done 1 | done 1 | show 1 | claim 3 | fail 3 --error no | show 3 | claim 2 | release 2 | claim 2
+    done 1 | done 1 | log | show 1 | claim 3 | fail 3 --error no | show 3 | claim 2 | release 2 | claim 2
     split 2 -F children.jsonl | show 2 | claim 4 | ask 4 what | answer 4 yes | block 4 because | undo | unblock 4
     roles postgresql://h/d | trust | hook session-start | hook stop | cancel 4 | retry 4 | pause lunch
     prime | resume | answer budget yes
