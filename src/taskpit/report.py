@@ -125,16 +125,27 @@ def newest(
     """The lines of the changelog since then that are kept, at least the last so many, and the cursor after them.
 
     Read from the end as far back as it takes: there may be millions. Clocks of several machines and clocks that were
-    set let lines stand a little out of order.
+    set let lines stand a little out of order, and those that another queue brought stand where they came in.
     """
     early = iso(instant(since, 0.0) - DAY) if since else ""
     count = limit or 50
     while True:
         events, cursor = store.latest(count)
         found = [event for event in events if event.timestamp >= since and keep(event)]
-        if len(events) < count or (limit and len(found) >= limit) or events[0].timestamp < early:
+        if len(events) < count or (limit and len(found) >= limit):
+            return found, cursor
+        if events[0].timestamp < early and not _was_brought(events):
             return found, cursor
         count *= 8
+
+
+def _was_brought(events: Sequence[Event]) -> bool:
+    """Whether the first of these lines is one that another queue brought: the line after them says how many came."""
+    return any(
+        event.action == "transferred_events" and place <= int(digits)
+        for place, event in enumerate(events)
+        if (digits := event.details.partition(" ")[0]).isdecimal()
+    )
 
 
 def make_report(queue: Queue, since: float, paid: Sequence[tuple[str, str, float, float]] = ()) -> Report:

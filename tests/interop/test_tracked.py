@@ -10,6 +10,7 @@ import sys
 
 import pytest
 
+from taskpit.errors import Invalid
 from taskpit.queue import Queue
 from taskpit.store.git_tracked import ELSEWHERE
 from taskpit.task import Done, Failed, State, Task
@@ -173,3 +174,35 @@ def test_other_layouts_are_not_tracked(tmp_path):
     assert ran.returncode == 2
     assert "only a queue of layout pit can be tracked" in ran.stderr
     assert not (tmp_path / "q").exists()
+
+
+def test_results_stay_where_the_commits_have_them(checkout):
+    """An archive is in no commit: after the next one nobody knew what was done, and it could be put in again."""
+    first = checkout.put("first")
+    checkout.end(first, Done(output="did it"))
+    queue = checkout.queue()
+    with pytest.raises(Invalid, match="would not be committed"):
+        queue.store.archive(0.0)
+    queue.store.folder.config = queue.config.replace(keep_results=1.0)
+    assert queue.store.compost() == []
+    queue.close()
+    checkout.commit("a result")
+    assert checkout.states() == {"first": DONE}
+
+
+@pytest.mark.parametrize("away", ["archived", "pruned"])
+def test_what_was_put_away_before_git_had_the_queue_is_still_known(tmp_path, away):
+    made = Checkout(tmp_path / "project")
+    os.mkdir(made.top)
+    made.git("init", "-qb", "main")
+    os.mkdir(made.root)
+    made.pit("init", made.root)
+    first = made.put("first")
+    made.end(first, Done(output="did it"))
+    queue = made.queue()
+    queue.store.folder.config = queue.config.replace(keep_results=1.0 if away == "pruned" else 0.0)
+    assert [mend.what for mend in queue.store.archive(0.0) + queue.store.compost()][-1] == first
+    queue.close()
+    made.pit("init", made.root, "--git", "track")
+    made.commit("a queue")
+    assert made.states() == {"first": DONE}

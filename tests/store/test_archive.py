@@ -11,6 +11,7 @@ from pits import POWER, make, reopened, root_of, task
 from taskpit import transfer
 from taskpit.errors import Invalid
 from taskpit.keeper import sweep
+from taskpit.store import cards
 from taskpit.task import Done, State
 from taskpit.testing import FakeClock
 
@@ -124,6 +125,21 @@ def test_what_stands_there_already_is_never_replaced(tmp_path, clock):
     with open(f"{tmp_path}/.taskpit/archive/2026-11/food-0001-task-1.result.md", encoding="utf-8") as file:
         assert file.read() == "another\n"
     judge(queue)
+    queue.close()
+
+
+def test_archived_between_the_listing_and_the_reading_it_is_read_all_the_same(tmp_path, clock, monkeypatch):
+    """A search reads thousands of results after it has listed them."""
+    queue = filled(str(tmp_path / "pit"), clock)
+    card_at = cards._card_at
+
+    def late(*words):
+        queue.store.archive(0.0)
+        return card_at(*words)
+
+    monkeypatch.setattr(cards, "_card_at", late)
+    outputs = {card.result.output for card in queue.store.page(State.DONE).cards}
+    assert outputs == {"did 0001", "did 0002", "did 0003"}
     queue.close()
 
 

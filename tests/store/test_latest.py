@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from pits import make, put, task
 
+from taskpit.clock import iso
 from taskpit.store import changelog
 from taskpit.task import Event
 from taskpit.testing import FakeClock
@@ -74,6 +75,25 @@ def test_a_log_since_some_time_goes_back_until_before_it(tmp_path, monkeypatch):
     assert ids(found) == ["0120"]
     assert asked == [50, 400, 3200, 1, 8, 64, 512]
     queue.close()
+
+
+def test_a_log_that_another_queue_brought_does_not_hide_what_happened_here(tmp_path):
+    """Its lines are old, and stand behind those of today."""
+    from taskpit import transfer
+    from taskpit.report import newest
+
+    clock = FakeClock()
+    queue, other = make(str(tmp_path / "pit"), clock), make(str(tmp_path / "other"), clock)
+    other.store.record([told(number) for number in range(100)])
+    clock.advance(1000 * 86400)
+    queue.put([task(1)])
+    transfer.copy([], transfer.events_of(other.store), queue.store, str, layout="pit")
+    found, _ = newest(queue.store, iso(clock.now() - 60))
+    assert [event.action for event in found] == ["added_task"]
+    queue.put([task(2)])
+    assert ids(newest(queue.store, iso(clock.now() - 60))[0]) == ["0001", "0002"]
+    queue.close()
+    other.close()
 
 
 def test_what_begins_at_the_end_reads_nothing_before_it(tmp_path, monkeypatch):

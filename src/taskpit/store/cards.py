@@ -247,6 +247,9 @@ def _result_card(folder: Folder, spot: Spot, path: str) -> Card:
         else:
             result = _result_in_place(folder, spot, verdict)
     except FileNotFoundError:
+        outcome = folder.outcome_path(spot.id, verdict)
+        if path != outcome and fs.exists(outcome):
+            return _result_card(folder, spot, outcome)  # archived since it was listed
         result = result.replace(reason="it was called finished without a result")
     except (OSError, Invalid) as error:
         result = result.replace(reason=f"it cannot be read: {error}")

@@ -15,6 +15,7 @@ from taskpit.schema import is_word
 from taskpit.store.flock import BoundedLock
 from taskpit.store.folder import DOOR, HIDDEN, IDS, Folder
 from taskpit.store.reopening import learn
+from taskpit.store.retention import archived
 from taskpit.task import State, Task, Verdict
 
 #: How git's index looked when we last agreed, and where what other branches have is kept.
@@ -68,13 +69,15 @@ def _agree(folder: Folder) -> bool:
     busy |= {spot.id for spot, _, _ in folder.sealed()}
     ready = {spot.id for spot in folder.spots(folder.layout.ready, State.READY)}
     busy |= {spot.id for spot in folder.spots(folder.layout.claimed, State.CLAIMED)}
-    results, sure = _results(folder), True
+    results, put_away, sure = _results(folder), archived(folder), True
     for task_id in known:
         verdict = folder.outcome(task_id)
         if task_id in busy or (verdict is None and task_id in ready):
             continue
         if verdict is not None and (task_id, verdict) in results:
             sure &= _is_the_result(folder, task_id, verdict, results[task_id, verdict])
+        elif verdict is not None and _is_put_away(folder.outcome_path(task_id, verdict), put_away):
+            continue
         elif verdict is not None and not _aside(folder, folder.outcome_path(task_id, verdict)):
             sure = False
         else:
@@ -108,6 +111,12 @@ def _is_the_result(folder: Folder, task_id: str, verdict: Verdict, path: str) ->
     scratch = folder.tmp(task_id, fs.fresh_name(), "known")
     fs.link(folder.at(path), scratch)
     return fs.move(scratch, outcome)
+
+
+def _is_put_away(outcome: str, archive: set[int]) -> bool:
+    """Its result was archived or pruned before git had the queue: no commit can tell of it."""
+    status = fs.status(outcome)
+    return status is not None and (not status.st_size or status.st_ino in archive)
 
 
 def _aside(folder: Folder, path: str) -> bool:

@@ -39,6 +39,11 @@ def archive(folder: Folder, older: float, *, dry_run: bool) -> list[Mend]:
             f"a {folder.layout.name} keeps its results where its own index says",
             hint="Results can be archived in a pit and in a mailbox.",
         )
+    if folder.config.git == "track":
+        raise Invalid(
+            "git's commits have the results of this queue where they are; in its archive they would not be committed",
+            hint="Nothing was moved. Other checkouts would no longer know what is done.",
+        )
     moved = [
         Mend(kind="archived", what=spot.id, details=target)
         for spot, target in list(_old(folder, older))
@@ -164,8 +169,8 @@ def _digest(name: str, path: str, size: int, now: float) -> str:
 
 def _results(folder: Folder, dry_run: bool) -> Iterator[Mend]:
     now = folder.clock.now()
-    if not folder.config.keep_results and not folder.config.keep_failed:
-        return
+    if folder.config.git == "track" or not (folder.config.keep_results or folder.config.keep_failed):
+        return  # where git tracks them, other checkouts know by the result alone what is done
     for spot in [*folder.finished(), *archived_results(folder)]:
         keep = folder.config.keep_results if spot.verdict is Verdict.DONE else folder.config.keep_failed
         status = fs.status(folder.at(spot.path))
