@@ -19,7 +19,7 @@ from typing import Self
 
 from taskpit import fs, workers
 from taskpit.clock import Clock
-from taskpit.errors import Lost, Storage, Unavailable
+from taskpit.errors import Lost, Storage, TaskpitError, Unavailable
 from taskpit.store.port import Locks
 from taskpit.task import Lock, Said
 
@@ -146,13 +146,13 @@ class NamedLock:
         return Lost(text, hint="`pit lock` shows who has it. Nothing of theirs was changed.", id=self.name)
 
     def _keep(self) -> None:
-        """Renew until we leave or have lost it; what the disk refuses is tried again sooner."""
+        """Renew until we leave or have lost it; what the disk or a gateway refuses is tried again sooner."""
         pause = self.ttl / RENEWALS
         while not self._left.wait(pause):
             try:
                 kept = self.renew()
                 pause = self.ttl / RENEWALS
-            except Storage:
+            except TaskpitError:
                 kept, pause = True, self.ttl / RENEWALS / RENEWALS
             if not kept:
                 if self._when_lost is not None:

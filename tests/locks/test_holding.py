@@ -9,7 +9,7 @@ from faults import Stopped
 from lockers import LEASE, NAME, make, path_of, read, spelled, store, write
 from waits import PATIENCE
 
-from taskpit.errors import Lost, Storage, Unavailable
+from taskpit.errors import Denied, Lost, Storage, Unavailable
 from taskpit.held_lock import NamedLock, one_of
 from taskpit.queue import Queue
 from taskpit.store import flock
@@ -177,8 +177,8 @@ class Counting:
 
 
 def test_it_renews_by_itself(queue):
-    """Again and again while the block runs, whether or not anybody asks; what the disk refuses is tried again."""
-    counting = Counting(queue.store, [Storage("no room"), Storage("no room")])
+    """Again and again while the block runs, whether or not anybody asks; whatever refuses it, it is tried again."""
+    counting = Counting(queue.store, [Storage("no room"), Denied("not with this token"), Storage("no room")])
     with NamedLock(counting, queue.clock, NAME, "ann", ttl=0.15) as held:
         for _ in range(5):
             assert counting.renewed.acquire(timeout=PATIENCE)
