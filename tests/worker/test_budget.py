@@ -11,7 +11,7 @@ from taskpit.cli.main import main
 from taskpit.clock import iso
 from taskpit.errors import Invalid
 from taskpit.explain import resuming
-from taskpit.task import Done, Failed, State
+from taskpit.task import Ask, Done, Failed, Release, State
 from taskpit.worker import pool_display
 from taskpit.worker.budget import BudgetLimit, Ledger, Spent, parse
 from taskpit.worker.pool import Pool
@@ -74,6 +74,23 @@ def test_a_task_that_cost_too_much_asks_and_goes_on_when_answered(pit, capsys):
     assert main(["-C", pit.root, "answer", task, "yes, go on"]) == 0
     assert work(pit, lambda _claim, _run: Done(output="at last", cost={"usd": 0.1})).tally == {"done": 1}
     assert pit.card(task).result.cost == {"usd": 0.1}
+
+
+def test_only_what_was_brought_counts_as_done(pit, capsys):
+    ends = {"done": Done(), "asked": Ask(question="which?"), "taken away": Done(), "stopped": Release(reason="stop")}
+
+    def spends(claim, run):
+        run.cost = {"agent": "claude", "usd": 1.0}
+        if claim.task.title == "taken away":
+            run.stop("lost")
+        return ends[claim.task.title]
+
+    for name in ends:
+        pit.put(name)
+        pit.work_once(spends)
+    assert Ledger(pit.root).by_model() == {"claude": {"runs": 4, "done": 1, "usd": 4.0, "tokens": 0.0}}
+    assert main(["-C", pit.root, "stats"]) == 0
+    assert "4, 0 retried, 1 given back" in capsys.readouterr().out
 
 
 def test_who_lets_a_day_cost_more_does_not_lift_a_pause_of_somebody_else(pit, capsys):

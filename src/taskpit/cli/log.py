@@ -128,7 +128,7 @@ def _past(context: Context, now: float) -> dict[str, object]:
         "last_hour": {did.removesuffix("_task"): count for did, count in found.since(iso(now - HOUR)).items()},
         "claims": happened.get("claimed_task", 0),
         "retries": happened.get("retried_task", 0),
-        "given_back": happened.get("recovered_task", 0),
+        "given_back": happened.get("recovered_task", 0) + happened.get("released_task", 0),
         "run_twice": len(found.twice),
         "late_results": happened.get("late_result", 0),
     }
