@@ -13,7 +13,7 @@ from taskpit.errors import Invalid
 from taskpit.explain import resuming
 from taskpit.task import Ask, Done, Failed, Release, State
 from taskpit.worker import pool_display
-from taskpit.worker.budget import BudgetLimit, Ledger, Spent, parse
+from taskpit.worker.budget import BudgetLimit, Ledger, Spent, allow, first_reached, parse
 from taskpit.worker.pool import Pool
 from taskpit.worker.pool_options import PoolOptions
 
@@ -49,6 +49,27 @@ def test_the_ledger_adds_up_and_forgives(pit):
     ledger.allow("task", 86400.0 * 11 + 8, "0001")
     assert (ledger.of_day(86400.0 * 11 + 9).usd, ledger.of_task("0001").usd) == (0.0, 0.0)
     assert ledger.total().usd == 2.75
+    assert ledger.today(86400.0 * 11 + 9).usd == 1.25, "it was spent, whatever was said of it"
+
+
+def test_who_says_go_on_elsewhere_is_heard_where_the_money_is_spent(pit, tmp_path):
+    """Each machine has a ledger of its own; the word stands in the queue, and forgives what was spent before it."""
+    (tmp_path / "other" / ".taskpit").mkdir(parents=True)
+    other, limits = Ledger(str(tmp_path / "other")), [parse("$1/day")]
+    now = pit.queue.clock.now()
+    other.enter("0001", "a", {"usd": 1.5}, 2.0, now)
+    assert first_reached(pit.queue, other, limits)
+    assert main(["-C", pit.root, "answer", "budget", "yes"]) == 0
+    assert first_reached(pit.queue, other, limits) is None
+    other.enter("0002", "a", {"usd": 1.5}, 2.0, now + 5.0)
+    assert first_reached(pit.queue, other, limits), "it is said once, and counts once"
+
+
+def test_what_was_spent_after_the_word_counts_however_late_it_is_heard(pit):
+    ledger, limits, now = Ledger(pit.root), [parse("$1/day")], pit.queue.clock.now()
+    allow(pit.queue, "ada")
+    ledger.enter("0001", "a", {"usd": 1.5}, 2.0, now + 5.0)
+    assert first_reached(pit.queue, ledger, limits)
 
 
 def work(pit, runner, *budget, **orders):
@@ -130,4 +151,6 @@ def test_a_day_that_cost_too_much_pauses_until_somebody_says_go_on(pit, capsys):
     assert "pit answer budget yes" in capsys.readouterr().err
     assert pit.queue.store.paused()
     assert main(["-C", pit.root, "answer", "budget", "yes"]) == 0
+    main(["-C", pit.root, "stats"])
+    assert "today $1.20" in capsys.readouterr().out
     assert work(pit, cheap, "$1/day").tally == {"done": 1}

@@ -145,7 +145,7 @@ def _cost(queue: Queue, now: float) -> dict[str, object]:
     models = ledger.by_model()
     return {
         "cost": ledger.total().as_dict(),
-        "cost_today": ledger.of_day(now).as_dict(),
+        "cost_today": ledger.today(now).as_dict(),
         **({"models": models} if models else {}),
     }
 

@@ -22,7 +22,7 @@ from taskpit.records import Value
 from taskpit.rules import check_mode
 from taskpit.store.run_files import LARGEST_ARTIFACT
 from taskpit.task import Ask, Done, Failed, Outcome, Release, Retry, Said, Split, State
-from taskpit.worker.budget import GO_ON, Ledger
+from taskpit.worker.budget import GO_ON, Ledger, first_reached
 from taskpit.worker.check import run_check
 from taskpit.worker.process import CannotRun
 from taskpit.worker.runner import ONLY_TALK
@@ -462,14 +462,13 @@ def _paid(queue: Queue, run: Run, outcome: Outcome, options: PoolOptions, second
     try:
         good = isinstance(outcome, Done | Split) or (isinstance(outcome, Release) and outcome.action in BROUGHT)
         ledger.enter(claim.task.id, claim.worker, cost, seconds, queue.clock.now(), done=good)
-        spent = ledger.of_task(claim.task.id)
-    except OSError:
+        reached = first_reached(queue, ledger, options.budget, claim.task.id)
+    except (OSError, TaskpitError):
         return outcome  # a full disk must not change the verdict
-    reached = next((limit for limit in options.budget if limit.scope == "task" and limit.reached(spent)), None)
     if reached is None or not isinstance(outcome, Failed) or outcome.final or outcome.cancelled:
         return outcome
     told = " ".join(outcome.error.split())[:200]
-    question = f"it has cost {reached.told(spent)} and failed ({told}){GO_ON}"
+    question = f"it has cost {reached[0].told(reached[1])} and failed ({told}){GO_ON}"
     tell(queue.store, queue.config.hooks, "budget", claim=claim, details=question)
     return Ask(question=question, wanted="yes, or what to change")
 
