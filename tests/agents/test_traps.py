@@ -49,6 +49,13 @@ def test_costs_are_in_the_result(pit):
     }
 
 
+def test_what_it_has_thought_is_output(pit):
+    _, card = run(pit, "gemini", "good", model="gemini-2.5-pro")
+    cost = card.result.cost
+    assert (cost["input_tokens"], cost["output_tokens"], cost["tokens"]) == (30, 5, 35)
+    assert "total_tokens" not in cost
+
+
 def test_a_run_without_its_result_has_cost_what_its_messages_say(pit):
     _, card = run(pit, "claude", "spends")
     told = "input_tokens 2230, output_tokens 7, cached_tokens 2000, tokens 2237, usd 0.002325"
