@@ -257,7 +257,7 @@ class Board:
         touched |= {other for one in touched for other in self._dependants.get(one, ())}
         touched |= self._due(now)
         changed = self._read_again(touched) if touched else frozenset()
-        paused = self.queue.store.paused() if events else self.paused
+        paused = self.queue.store.paused() if events or self.paused else ""  # its time passes without a line
         if paused != self.paused:
             self.paused, self.version = paused, self.version + 1
         if not events and self._is_off(now):  # while lines come in, counts can't be compared

@@ -80,7 +80,7 @@ class History:
                     self._waits.append((at, max(at - self._added.pop(about), 0.0)))
             elif did in ENDS:
                 self._close(about, at, ENDS[did])
-                if ENDS[did] in ("done", "failed", "split"):
+                if ENDS[did] in ("done", "failed", "split") and not event.waits:
                     self._happened.append((at, "failed" if ENDS[did] == "failed" else "done"))
         for kept in (self.spans, self._happened, self._waits):
             if len(kept) > 2 * self._most:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 
 from taskpit.clock import iso, say_duration
-from taskpit.task import Ask, Done, End, Failed, Release, Result, Retry, Split, Try, Verdict
+from taskpit.task import FOR_PARTS, Ask, Done, End, Failed, Release, Result, Retry, Split, Try, Verdict
 from taskpit.text import headline, one_line
 
 TYPE_CHECKING = False
@@ -214,7 +214,8 @@ def _split(claim: Claim, outcome: Split, now: float) -> End:
         body = f"{claim.task.body.rstrip()}\n\n{text}\n"
         needs = tuple(dict.fromkeys((*claim.task.needs, *ids)))
         waiting = claim.task.replace(needs=needs, big=False, body=body.lstrip())
-        return End(claim=claim, task=waiting, children=outcome.children, action="split_task", details=details)
+        waits = f"{FOR_PARTS}{', '.join(ids)}"
+        return End(claim=claim, task=waiting, children=outcome.children, action="split_task", details=waits)
     result = Result(
         id=claim.task.id,
         verdict=Verdict.DONE,

@@ -20,7 +20,7 @@ from taskpit.config import Config
 from taskpit.errors import Invalid, Unavailable
 from taskpit.policy import RACERS, RACING, settle
 from taskpit.store.port import Store
-from taskpit.task import Card, Claim, Done, End, Failed, Said, State, Task, Want, brought
+from taskpit.task import FOR_RACERS, Card, Claim, Done, End, Failed, Said, State, Task, Want, brought
 
 #: The field that asks for a race, and the field of a racer that names the task it races for.
 RACE, RACER_OF = "race", "race-of"
@@ -101,7 +101,9 @@ class Race:
             hold=f"{RACING}: {', '.join(names)}", attempts=0, extra={**task.extra, RACERS: ", ".join(names)}
         )
         fresh = tuple(child for _, child in children if child is not None)
-        return End(claim=claim, task=held, children=fresh, action="split_task", details=f"racers {', '.join(names)}")
+        return End(
+            claim=claim, task=held, children=fresh, action="split_task", details=f"{FOR_RACERS}{', '.join(names)}"
+        )
 
     def _children(self, task: Task, fields: list[dict[str, str]]) -> list[tuple[str, Task | None]]:
         """The racers by name; None for one that a crash left there. The names of those that are over are not reused."""

@@ -20,7 +20,8 @@ from taskpit.status import LABELS, Status, counted, status_of
 from taskpit.store.port import Looking
 from taskpit.task import Card, Event, State, Verdict
 
-_ENDS = ("completed_task", "failed_task", "cancelled_task")
+#: What may end a task: one that was split and waits has no result.
+_ENDS = ("completed_task", "failed_task", "cancelled_task", "split_task")
 #: What a result's reason says when its work is where it was asked to be: by itself, or after how its run or race ended.
 LANDED = re.compile(r"(\A|; | won: )landed on ")
 #: So many letters of a reason are shown.

@@ -259,6 +259,10 @@ class End(Value):
 CAMEL = {"workerType": "worker_type", "activityId": "activity_id", "taskId": "task_id"}
 
 
+#: How the line of a split begins where the task waits for its parts, and that of a race.
+FOR_PARTS, FOR_RACERS = "and waits for ", "racers "
+
+
 class Event(Value):
     """One line of the changelog."""
 
@@ -300,6 +304,11 @@ class Event(Value):
     def did(self) -> str:
         """What happened, in the words of plain tasks: an activity is one."""
         return self.action.replace("_activity", "_task")
+
+    @property
+    def waits(self) -> bool:
+        """Whether it tells of a split after which the task waits: for its parts, or for its racers. Else it is done."""
+        return self.did == "split_task" and self.details.startswith((FOR_PARTS, FOR_RACERS))
 
 
 class Lock(Value):

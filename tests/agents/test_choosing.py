@@ -75,7 +75,7 @@ def test_show_tells_agent_model_cost_and_session(pit):
     (task,) = pit.put("good: a")
     assert pit_work(pit, "--agent", "claude", "--model", "opus", "--until", "empty")[0] == 0
     told = costs(pit.card(task).result.cost)
-    assert told.startswith("claude opus: $0.25, 120 tokens, 3 turns, session ")
+    assert told.startswith("claude opus: $0.25, 157 tokens, 3 turns, session ")
     assert costs({}) == ""
     assert costs({"agent": "x", "usd": "much", "refused": 2}) == "x: 2 tools refused"
 

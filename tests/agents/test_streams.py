@@ -46,6 +46,13 @@ def test_what_a_good_run_tells(name):
     assert all(amount(one) for one in counted) or "copilot" in name  # that one leaves them in a file
 
 
+@pytest.mark.parametrize(("name", "counted"), [("claude", 2200), ("opencode", 2000), ("gemini", 2000), ("codex", 2000)])
+def test_what_came_from_a_cache_is_part_of_the_input(name, counted):
+    _, transcript = heard(f"{name}-done.log")
+    assert (transcript.facts["input_tokens"], transcript.facts["cached_tokens"]) == (counted, 200)
+    assert transcript.facts["output_tokens"] == 100
+
+
 def test_words_that_count_whatever_the_exit_code_says():
     made, transcript = heard("aider-auth.log")
     words = "Applied edit to hello.txt\n    litellm.RateLimitError is what we catch here\n"

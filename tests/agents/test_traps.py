@@ -42,17 +42,30 @@ def test_costs_are_in_the_result(pit):
         "model": "opus",
         "usd": 0.25,
         "turns": 3,
-        "input_tokens": 100,
+        "input_tokens": 137,
         "output_tokens": 20,
         "cached_tokens": 7,
-        "tokens": 120,
+        "tokens": 157,
     }
+
+
+def test_what_it_has_thought_is_output(pit):
+    _, card = run(pit, "gemini", "good", model="gemini-2.5-pro")
+    cost = card.result.cost
+    assert (cost["input_tokens"], cost["output_tokens"], cost["tokens"]) == (30, 5, 35)
+    assert "total_tokens" not in cost
+
+
+def test_a_run_without_its_result_has_cost_what_its_messages_say(pit):
+    _, card = run(pit, "claude", "spends")
+    told = "input_tokens 2230, output_tokens 7, cached_tokens 2000, tokens 2237, usd 0.002325"
+    assert told in pit.log(card.tries[0].log)
 
 
 def test_costs_of_several_steps_are_added_up(pit):
     _, card = run(pit, "opencode", "good")
     assert card.result.cost["usd"] == pytest.approx(0.03)
-    assert (card.result.cost["turns"], card.result.cost["input_tokens"]) == (2, 20)
+    assert (card.result.cost["turns"], card.result.cost["input_tokens"]) == (2, 22)
 
 
 #: What aider printed, and what it left in the file of its `--analytics-log`.

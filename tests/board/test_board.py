@@ -8,7 +8,9 @@ import pytest
 from faults import record
 from pits import make, root_of, task
 
+from taskpit import held_directories
 from taskpit.board import COLUMNS, COMPARE, LOOK, Board
+from taskpit.errors import Storage
 from taskpit.queue import Queue
 from taskpit.store.memory import MemoryStore
 from taskpit.task import Ask, Done, Failed, Release, Task
@@ -159,6 +161,28 @@ def test_a_pause_is_seen(queue):
     queue.store.pause("lunch", 0, "me@here")
     board.follow()
     assert "lunch" in board.paused
+
+
+def test_a_queue_that_was_moved_away_is_not_shown_as_an_empty_one(folder, tmp_path, monkeypatch):
+    folder.put([task(1)])
+    board = Board(folder).load()
+    monkeypatch.setattr(held_directories, "COMPARED", -1.0)
+    monkeypatch.setattr(held_directories, "COMPARED_AGAIN", -1.0)
+    os.rename(tmp_path / "pit", tmp_path / "away")
+    with pytest.raises(Storage, match="No such file"):
+        board.follow()
+    assert board.counts["ready"] == 1
+    os.rename(tmp_path / "away", tmp_path / "pit")
+    board.follow()
+
+
+def test_a_pause_whose_time_has_passed_is_no_longer_seen(queue):
+    queue.store.pause("lunch", 60, "me@here")
+    board = Board(queue).load()
+    assert "lunch" in board.paused
+    queue.clock.advance(61)
+    board.follow()
+    assert board.paused == ""
 
 
 def test_the_last_lines_are_at_hand(queue):

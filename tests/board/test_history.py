@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from taskpit.clock import iso
 from taskpit.history import History, who
-from taskpit.task import Event
+from taskpit.queue import Queue
+from taskpit.store.memory import MemoryStore
+from taskpit.task import Done, Event, Split, Task
+from taskpit.testing import FakeClock
 
 
-def line(at, action, about="1", worker="snake-1~k3f9"):
-    return Event(timestamp=iso(1000.0 + at), worker=worker, worker_type="agent", action=action, task_id=about)
+def line(at, action, about="1", worker="snake-1~k3f9", details=""):
+    fields = {"worker": worker, "worker_type": "agent", "action": action, "task_id": about, "details": details}
+    return Event(timestamp=iso(1000.0 + at), **fields)
 
 
 def test_a_life_is_a_span_and_a_wait():
@@ -40,6 +44,21 @@ def test_every_way_of_ending_is_told():
     for number, action in enumerate(ways):
         history.feed([line(number, "claimed_task", str(number)), line(number + 1, action, str(number))])
     assert [span.how for span in history.spans] == list(ways.values())
+
+
+def test_a_task_that_was_split_is_done_once():
+    """At once, or when it comes back after its parts, or its racers."""
+    queue = Queue(MemoryStore(FakeClock(1005.0)))
+    for title, wait in (("at once", False), ("later", True)):
+        queue.put([Task(id="", title=title)])
+        (claim,) = queue.claim("snake")
+        queue.finish(claim, Split(children=(Task(id=f"{claim.task.id}-1", title="part"),), wait=wait))
+        queue.finish(queue.claim("snake")[0], Done())
+    queue.finish(queue.claim("snake")[0], Done())
+    history = History()
+    history.feed([*queue.store.events()[0], line(6, "split_task", details="racers 0009-r1, 0009-r2")])
+    assert [span.how for span in history.spans] == ["split", "done", "split", "done", "done"]
+    assert history.flow(1000.0, 1010.0, 1)[0].done == 4
 
 
 def test_an_activity_is_a_task_too():

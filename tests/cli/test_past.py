@@ -82,6 +82,14 @@ def test_stats(pit):
     assert "last hour     3 added, 1 completed, 0 failed" in text
 
 
+@pytest.mark.parametrize(("more", "ended"), [((), 0), (("--no-wait",), 1)])
+def test_what_was_split_is_completed_unless_it_waits(pit, more, ended):
+    pit("add", "large")
+    pit("claim", "1")
+    pit("split", "1", "one", "two", *more)
+    assert pit("stats", "--json").data["last_hour"] == {"added": 3, "completed": ended, "failed": 0}
+
+
 def test_stats_of_an_empty_queue(pit):
     assert "oldest ready  -" in pit("stats").out
     assert pit("stats", "--json").data["oldest_ready_seconds"] is None

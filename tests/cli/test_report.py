@@ -8,7 +8,7 @@ from taskpit.board import Board
 from taskpit.queue import Queue
 from taskpit.report import make_report, newest
 from taskpit.store.memory import MemoryStore
-from taskpit.task import Ask, Done, Failed, Task
+from taskpit.task import Ask, Done, Failed, Split, Task
 from taskpit.testing.clock import FakeClock
 from taskpit.worker.budget import Ledger
 
@@ -37,6 +37,15 @@ def night():
     ends("asking", Ask(question="which database?"))
     queue.put([Task(id="", title="free"), Task(id="", title="tied", needs=("0005",))])
     return queue
+
+
+@pytest.mark.parametrize("wait", [False, True])
+def test_what_was_split_is_done_unless_it_waits(night, wait):
+    night.put([Task(id="large", title="large")])
+    (claim,) = night.claim("snake-1", ids=["large"])
+    night.finish(claim, Split(children=(Task(id="part", title="part"),), wait=wait))
+    report = make_report(night, night.clock.now() - 86400)
+    assert [row.title for row in report.done] == (["plain one"] if wait else ["plain one", "large"])
 
 
 def test_each_task_is_in_one_part(night):

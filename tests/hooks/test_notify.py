@@ -13,9 +13,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 from waits import until
 
-from taskpit import schedule
+from taskpit import fs, schedule
 from taskpit.cli.main import main
 from taskpit.errors import Invalid, Unavailable
+from taskpit.worker import notify
 from taskpit.worker.notify import read_channels, tell
 
 NOON = time.mktime((2026, 11, 16, 12, 0, 0, 0, 0, -1))
@@ -115,6 +116,65 @@ def test_what_comes_at_night_is_told_in_the_morning(home, hearer):
     assert tell(channels(), None, NIGHT + 8 * 3600) == ["webhook", "webhook"]
     assert [json.loads(body)["id"] for _, _, body in hearer.heard] == ["0007", "0008"]
     assert tell(channels(), None, NIGHT + 8 * 3600) == []
+
+
+def test_a_night_with_long_results_is_told_whole(home, hearer):
+    """And what is told at once has all that its task brought."""
+    write(home, f'webhook = "{hearer.address("x")}"\nquiet = "22:00-07:00"\n')
+    events = [{**EVENT, "event": "done", "id": f"{n:04}", "result": {"output": "x" * 65_536}} for n in range(40)]
+    for event in events:
+        assert tell(channels(), event, NIGHT) == []
+    assert tell(channels(), {**events[0], "id": "last"}, NIGHT + 8 * 3600) == ["webhook"] * 41
+    heard = [json.loads(body) for _, _, body in hearer.heard]
+    assert [one["id"] for one in heard] == [*(event["id"] for event in events), "last"]
+    assert [len(one["result"].get("output", "")) for one in heard] == [*[0] * 40, 65_536]
+
+
+def test_what_is_too_much_for_a_night_is_counted(home, hearer, monkeypatch):
+    monkeypatch.setattr(notify, "MOST", 3)
+    write(home, f'webhook = "{hearer.address("x")}"\nquiet = "22:00-07:00"\n')
+    for number in range(7):
+        tell(channels(), {**EVENT, "id": str(number)}, NIGHT)
+    tell(channels(), None, NIGHT + 8 * 3600)
+    first, *rest = [json.loads(body) for _, _, body in hearer.heard]
+    assert first["text"] == "taskpit: notices were left out\n4 older notices than those that follow"
+    assert [one["id"] for one in rest] == ["4", "5", "6"]
+
+
+def test_what_two_keep_at_once_is_kept_by_both(home, hearer, monkeypatch):
+    """The other comes when one has read what is kept and not yet written it."""
+    write(home, f'webhook = "{hearer.address("x")}"\nquiet = "22:00-07:00"\n')
+    read, take, waiting = notify._kept, fs.Flock.take, []
+    other = threading.Thread(target=tell, args=(channels(), {**EVENT, "id": "0008"}, NIGHT))
+
+    def kept():
+        found = read()
+        if other.ident is None:
+            other.start()
+            until(lambda: not other.is_alive() or other in waiting)
+        return found
+
+    def noted(lock, **how):
+        waiting.append(threading.current_thread())
+        return take(lock, **how)
+
+    monkeypatch.setattr(fs.Flock, "take", noted)
+    monkeypatch.setattr(notify, "_kept", kept)
+    tell(channels(), EVENT, NIGHT)
+    other.join()
+    assert tell(channels(), None, NIGHT + 8 * 3600) == ["webhook", "webhook"]
+
+
+def test_what_cannot_be_read_is_set_aside_and_told(home, hearer):
+    write(home, f'webhook = "{hearer.address("x")}"\n')
+    folder = home / "state" / "taskpit" / "notify"
+    tell(channels(), EVENT, NOON)
+    (folder / "kept.json").write_text("{torn")
+    tell(channels(), {**EVENT, "id": "0008"}, NOON)
+    (aside,) = folder.glob("kept.json~*")
+    assert aside.read_text() == "{torn"
+    assert str(aside) in hearer.heard[1][2]
+    assert json.loads(hearer.heard[2][2])["id"] == "0008"
 
 
 def test_only_the_events_that_are_wanted(home, hearer):

@@ -387,7 +387,7 @@ def _anthropic(model, text, name, arguments):
         "stop_reason": "tool_use" if name else "end_turn",
         "stop_sequence": None,
         "usage": {
-            "input_tokens": input_,
+            "input_tokens": input_ - cached,
             "output_tokens": output,
             "cache_read_input_tokens": cached,
             "cache_creation_input_tokens": 0,

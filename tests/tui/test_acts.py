@@ -198,6 +198,17 @@ def test_pause_and_resume(drive, full):
     drive(full, act)
 
 
+def test_a_pause_that_is_over_already_is_not_begun_anew(drive, full):
+    """The board shows it for a moment longer: who ends it means what is shown."""
+
+    async def act(board):
+        board.app.view = board.app.view.replace(paused="paused by ann: lunch")
+        await board.press("p")
+        assert full.store.paused() == ""
+
+    drive(full, act)
+
+
 @pytest.mark.parametrize("how", ["changed", "refused"])
 def test_an_editor_needs_a_terminal_of_its_own(drive, full, monkeypatch, how):
     import contextlib

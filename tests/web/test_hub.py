@@ -200,6 +200,26 @@ def test_trouble_is_told_once_and_so_is_its_end(queue, made):
     made(story)
 
 
+def test_how_it_is_is_looked_at_also_while_nobody_follows(queue, made, monkeypatch):
+    async def story(hub):
+        events, asked = queue.store.events, []
+
+        def broken(after="", limit=1000):
+            asked.append(after)
+            raise Unavailable("the disk is gone")
+
+        assert await hub.health() == ""
+        queue.store.events = broken
+        assert (await hub.health(), asked) == ("", []), "each second at most"
+        monkeypatch.setattr(hubs, "SECOND", 0.0)
+        assert await hub.health() == "the disk is gone"
+        queue.store.events = events
+        assert await hub.health() == ""
+
+    monkeypatch.setattr(hubs, "SECOND", 3600.0)
+    made(story)
+
+
 def test_nobody_looks_nobody_follows(queue, made, monkeypatch):
     async def story(hub):
         looked = []

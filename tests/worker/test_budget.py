@@ -11,9 +11,9 @@ from taskpit.cli.main import main
 from taskpit.clock import iso
 from taskpit.errors import Invalid
 from taskpit.explain import resuming
-from taskpit.task import Done, Failed, State
+from taskpit.task import Ask, Done, Failed, Release, State
 from taskpit.worker import pool_display
-from taskpit.worker.budget import BudgetLimit, Ledger, Spent, parse
+from taskpit.worker.budget import BudgetLimit, Ledger, Spent, allow, first_reached, parse
 from taskpit.worker.pool import Pool
 from taskpit.worker.pool_options import PoolOptions
 
@@ -49,6 +49,27 @@ def test_the_ledger_adds_up_and_forgives(pit):
     ledger.allow("task", 86400.0 * 11 + 8, "0001")
     assert (ledger.of_day(86400.0 * 11 + 9).usd, ledger.of_task("0001").usd) == (0.0, 0.0)
     assert ledger.total().usd == 2.75
+    assert ledger.today(86400.0 * 11 + 9).usd == 1.25, "it was spent, whatever was said of it"
+
+
+def test_who_says_go_on_elsewhere_is_heard_where_the_money_is_spent(pit, tmp_path):
+    """Each machine has a ledger of its own; the word stands in the queue, and forgives what was spent before it."""
+    (tmp_path / "other" / ".taskpit").mkdir(parents=True)
+    other, limits = Ledger(str(tmp_path / "other")), [parse("$1/day")]
+    now = pit.queue.clock.now()
+    other.enter("0001", "a", {"usd": 1.5}, 2.0, now)
+    assert first_reached(pit.queue, other, limits)
+    assert main(["-C", pit.root, "answer", "budget", "yes"]) == 0
+    assert first_reached(pit.queue, other, limits) is None
+    other.enter("0002", "a", {"usd": 1.5}, 2.0, now + 5.0)
+    assert first_reached(pit.queue, other, limits), "it is said once, and counts once"
+
+
+def test_what_was_spent_after_the_word_counts_however_late_it_is_heard(pit):
+    ledger, limits, now = Ledger(pit.root), [parse("$1/day")], pit.queue.clock.now()
+    allow(pit.queue, "ada")
+    ledger.enter("0001", "a", {"usd": 1.5}, 2.0, now + 5.0)
+    assert first_reached(pit.queue, ledger, limits)
 
 
 def work(pit, runner, *budget, **orders):
@@ -74,6 +95,23 @@ def test_a_task_that_cost_too_much_asks_and_goes_on_when_answered(pit, capsys):
     assert main(["-C", pit.root, "answer", task, "yes, go on"]) == 0
     assert work(pit, lambda _claim, _run: Done(output="at last", cost={"usd": 0.1})).tally == {"done": 1}
     assert pit.card(task).result.cost == {"usd": 0.1}
+
+
+def test_only_what_was_brought_counts_as_done(pit, capsys):
+    ends = {"done": Done(), "asked": Ask(question="which?"), "taken away": Done(), "stopped": Release(reason="stop")}
+
+    def spends(claim, run):
+        run.cost = {"agent": "claude", "usd": 1.0}
+        if claim.task.title == "taken away":
+            run.stop("lost")
+        return ends[claim.task.title]
+
+    for name in ends:
+        pit.put(name)
+        pit.work_once(spends)
+    assert Ledger(pit.root).by_model() == {"claude": {"runs": 4, "done": 1, "usd": 4.0, "tokens": 0.0}}
+    assert main(["-C", pit.root, "stats"]) == 0
+    assert "4, 0 retried, 1 given back" in capsys.readouterr().out
 
 
 def test_who_lets_a_day_cost_more_does_not_lift_a_pause_of_somebody_else(pit, capsys):
@@ -113,4 +151,6 @@ def test_a_day_that_cost_too_much_pauses_until_somebody_says_go_on(pit, capsys):
     assert "pit answer budget yes" in capsys.readouterr().err
     assert pit.queue.store.paused()
     assert main(["-C", pit.root, "answer", "budget", "yes"]) == 0
+    main(["-C", pit.root, "stats"])
+    assert "today $1.20" in capsys.readouterr().out
     assert work(pit, cheap, "$1/day").tally == {"done": 1}

@@ -11,7 +11,7 @@ from taskpit.store.memory import MemoryStore
 from taskpit.store.opening import init
 from taskpit.task import Ask, State, Task
 from taskpit.testing import FakeClock
-from taskpit.worker.budget import GO_ON, Ledger
+from taskpit.worker.budget import GO_ON, Ledger, first_reached, parse
 from taskpit.worker.manual import answer_by_hand, finish_by_hand, need_ids
 
 
@@ -35,7 +35,7 @@ def in_the_browser(queue):
 class Elsewhere(MemoryStore):
     """A queue that is no folder, as one in a database: its ledger lies among the papers of this machine's pools."""
 
-    papers = ""
+    papers = "/nowhere"
 
     def info(self):
         return super().info().replace(papers=self.papers)
@@ -43,19 +43,33 @@ class Elsewhere(MemoryStore):
 
 @pytest.mark.parametrize("answer", [by_hand, in_the_terminal, in_the_browser])
 def test_who_is_answered_may_cost_as_much_again_wherever_the_queue_is(tmp_path, answer):
+    """Also where it is answered on a machine that has never had a pool."""
     (tmp_path / ".taskpit").mkdir()
     clock = FakeClock()
-    store = Elsewhere(clock)
-    store.papers = str(tmp_path)
+    store, ledger = Elsewhere(clock), Ledger(str(tmp_path))
     queue = Queue(store, clock=clock)
     queue.put([Task(id="0001", title="one")])
-    Ledger(str(tmp_path)).enter("0001", "snake", {"usd": 5.0}, 1.0, clock.now())
-    queue.finish(queue.claim("snake")[0], Ask(question="It has cost $5. Go on?"))
+    ledger.enter("0001", "snake", {"usd": 5.0}, 1.0, clock.now())
+    queue.finish(queue.claim("snake")[0], Ask(question=f"It has cost $5{GO_ON}"))
+    limits = [parse("$5/task")]
+    assert first_reached(queue, ledger, limits, "0001")
 
     answer(queue)
 
     assert not queue.card("0001").held
-    assert Ledger(str(tmp_path)).of_task("0001").usd == 0.0
+    assert first_reached(queue, ledger, limits, "0001") is None
+    ledger.enter("0001", "snake", {"usd": 5.0}, 1.0, clock.now())
+    assert first_reached(queue, ledger, limits, "0001"), "it is said once, and counts once"
+
+
+def test_another_answer_lets_nothing_cost_more(tmp_path):
+    (tmp_path / ".taskpit").mkdir()
+    queue, ledger = Queue(MemoryStore(FakeClock())), Ledger(str(tmp_path))
+    queue.put([Task(id="0001", title="one")])
+    ledger.enter("0001", "snake", {"usd": 5.0}, 1.0, queue.clock.now())
+    queue.finish(queue.claim("snake")[0], Ask(question="tabs?"))
+    answer_by_hand(queue, "0001", "yes", "me")
+    assert first_reached(queue, ledger, [parse("$5/task")], "0001")
 
 
 def test_a_need_that_nobody_has_yet_is_called_as_it_will_be(tmp_path):

@@ -128,7 +128,7 @@ def _past(context: Context, now: float) -> dict[str, object]:
         "last_hour": {did.removesuffix("_task"): count for did, count in found.since(iso(now - HOUR)).items()},
         "claims": happened.get("claimed_task", 0),
         "retries": happened.get("retried_task", 0),
-        "given_back": happened.get("recovered_task", 0),
+        "given_back": happened.get("recovered_task", 0) + happened.get("released_task", 0),
         "run_twice": len(found.twice),
         "late_results": happened.get("late_result", 0),
     }
@@ -145,7 +145,7 @@ def _cost(queue: Queue, now: float) -> dict[str, object]:
     models = ledger.by_model()
     return {
         "cost": ledger.total().as_dict(),
-        "cost_today": ledger.of_day(now).as_dict(),
+        "cost_today": ledger.today(now).as_dict(),
         **({"models": models} if models else {}),
     }
 

@@ -170,13 +170,13 @@ def _answer(args: Args, context: Context) -> Reply:
 def _go_on(args: Args, context: Context) -> Reply:
     """The day may cost as much again; the queue goes on, unless it is paused for another reason."""
     from taskpit.explain import resuming
-    from taskpit.worker.budget import SPENT, Ledger
+    from taskpit.worker.budget import SPENT, allow
 
     if _text(args.text, context).strip().casefold() not in YES:
         hint = "`pit answer budget yes` lets today cost as much again; without it the queue goes on tomorrow."
         raise Invalid("the budget stays as it is", hint=hint)
     queue = context.queue
-    Ledger(queue.store.info().papers).allow("day", queue.clock.now())
+    allow(queue, context.worker(args))
     paused = queue.store.paused()
     if paused and f": {SPENT}: " not in paused:
         text = f"today may cost as much again; the queue stays {paused}. {resuming(paused)}".rstrip()

@@ -401,11 +401,13 @@ class FileStore(House):
     @verb
     def events(self, after: str = "", limit: int = 1000) -> tuple[list[Event], str]:
         """Lines of the changelog."""
+        self.folder.need()
         return changelog.read(self.folder.at(CHANGELOG), after, limit)
 
     @verb
     def latest(self, limit: int) -> tuple[list[Event], str]:
         """The last lines of the changelog."""
+        self.folder.need()
         return changelog.latest(self.folder.at(CHANGELOG), limit)
 
     @verb

@@ -147,6 +147,10 @@ class Folder:
         self._held[folders] = now, turn, found
         return found
 
+    def need(self) -> None:
+        """FileNotFoundError if the queue itself is gone; any other directory that is missing is an empty one."""
+        directory(self.root)
+
     def _hold(self, name: str) -> Dir:
         """This one; of the layout's own and tmp, made again: git removes those that are empty."""
         try:

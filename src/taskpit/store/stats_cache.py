@@ -28,7 +28,7 @@ WORTH = 10_000
 #: Lines that are read at once, and bytes that totals may have.
 AT_ONCE, LARGEST = 10_000, 64 * 1024 * 1024
 #: Changes with what is kept.
-FORM = 1
+FORM = 2
 
 
 class Tally:
@@ -48,8 +48,10 @@ class Tally:
         for event in events:
             did, about = event.did, event.about
             self.happened[did] = self.happened.get(did, 0) + 1
-            if did in TOLD and event.timestamp >= since:
-                key = event.timestamp, did
+            ends = did == "split_task" and not event.waits  # done, by what it was split into
+            told = "completed_task" if ends else did
+            if told in TOLD and event.timestamp >= since:
+                key = event.timestamp, told
                 self.recent[key] = self.recent.get(key, 0) + 1
             if did == "recovered_task":
                 self.given_back.add(about)

@@ -463,7 +463,7 @@ class PitBoard(ThemedApp[None]):
     def action_pause(self) -> None:
         """Pause the queue after asking why; a paused one goes on."""
         if self.desk.read_only or (self.view is not None and self.view.paused):
-            self._do(lambda: self.desk.pause(""))
+            self._do(self.desk.resume)
             return
         self._do_after(AskDialog("Give out no task; running tasks go on", "Why?", silent=True), self.desk.pause)
 

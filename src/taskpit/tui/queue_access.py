@@ -146,13 +146,18 @@ class QueueAccess:
             return self._edit(task_id)
 
     def pause(self, reason: str) -> str:
-        """Nobody is given anything, or tasks are given out again if that was so; what to tell."""
+        """Nobody is given anything; what to tell."""
         self._writable()
         with self._lock:
-            if self.queue.store.resume(self.worker):
-                return "tasks are given out again"
             self.queue.store.pause(" ".join(reason.split()) or "no reason given", 0.0, self.worker)
             return "no task is given out until you resume"
+
+    def resume(self) -> str:
+        """Tasks are given out again, as they may have been all the time; what to tell."""
+        self._writable()
+        with self._lock:
+            self.queue.store.resume(self.worker)
+            return "tasks are given out again"
 
     def _writable(self) -> None:
         if self.read_only:

@@ -80,7 +80,7 @@ def board_app(desk: BoardThreads) -> Starlette:
     pages, crew, actions, streams = Pages(desk), CrewPages(desk), Actions(desk), Streams(desk)
 
     async def healthz(_: Request) -> Response:
-        well = not desk.hub.trouble
+        well = not await desk.hub.health()
         return PlainTextResponse("ok\n" if well else "the queue cannot be read\n", 200 if well else 503)
 
     routes = [

@@ -34,6 +34,8 @@ MOST = 250
 RING = 400
 #: So long a page waits for the board to be read for the first time; then it is shown empty and filled later.
 FIRST = 0.7
+#: How often it is looked whether the queue can be read, while no browser looks at it.
+SECOND = 1.0
 #: A word for nobody, so that a connection that is gone is noticed, after so many seconds.
 PULSE = 15.0
 
@@ -57,6 +59,8 @@ class Hub:
         self._wanted = asyncio.Event()
         #: The board has been looked at: it is read, or there is trouble.
         self._looked = asyncio.Event()
+        #: When somebody last asked how it is, and was not told what a browser had seen.
+        self._asked = -SECOND
         #: No more is sent: the streams end.
         self.stopping = False
 
@@ -76,6 +80,14 @@ class Hub:
             if self.trouble or self.stopping:
                 raise Unavailable(self.trouble or "the board is closing", hint="Look at the queue with `pit doctor`.")
         return await self._run(lambda: read(self._board))
+
+    async def health(self) -> str:
+        """Why the queue cannot be read, if so; looked at anew where nobody follows it, once a second at most."""
+        now = asyncio.get_running_loop().time()
+        if not self._wanted.is_set() and self._looked.is_set() and now - self._asked >= SECOND:
+            self._asked = now
+            await self.step()
+        return self.trouble
 
     async def _run(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)

@@ -372,6 +372,8 @@ class AgentRunner:
                 facts[key] = _plain_number(since if key in transcript.totals and since >= 0 else counted)
         model = model_name(transcript.facts.get("model")) or self.model
         if facts.get("input_tokens") is not None and "output_tokens" in facts:
+            rest = facts.pop("total_tokens", 0.0) - facts["input_tokens"]  # with what it thought: paid as output
+            facts["output_tokens"] = _plain_number(max(facts["output_tokens"], rest))
             facts["tokens"] = _plain_number(facts["input_tokens"] + facts["output_tokens"])
         if "usd" not in facts:
             known = self.prices(run.where)

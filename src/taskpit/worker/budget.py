@@ -1,7 +1,8 @@
 """What work may cost, and what it has cost: a ledger beside the queue, and limits per task and per day.
 
 A limit that is reached fails nothing. A task that has cost too much asks whether to go on; a day that has
-cost too much pauses the queue until tomorrow, or until a person says go on.
+cost too much pauses the queue until tomorrow, or until a person says go on. Each machine has a ledger of its own;
+a person may say so on any: it stands in the changelog, and is entered by the pool that would stop spending.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import json
 import re
 
 from taskpit import fs, schema
-from taskpit.clock import duration, say_duration
+from taskpit.clock import duration, instant, iso, say_duration
 from taskpit.errors import Invalid
 from taskpit.hooks import tell
 from taskpit.logfile import lines
@@ -22,10 +23,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from taskpit.queue import Queue
+    from taskpit.store.port import Looking
 
 DAY = 86400.0
 #: How the question ends whether a task may cost more.
 GO_ON = "; go on?"
+#: The changelog's word for it when a person says go on, of a task or of the day.
+ALLOWED = "allowed_budget"
+#: So many of its newest lines are read for that at first.
+LINES = 1000
 #: How the reason of a pause begins that a day has brought which may cost no more.
 SPENT = "the budget is spent"
 _MONEY = re.compile(r"\$?(\d+(?:\.\d+)?)(?:usd)?\Z", re.IGNORECASE)
@@ -109,21 +115,42 @@ class Ledger:
             **{key: str(cost[key]) for key in ("agent", "model") if cost.get(key)},
             **({"done": done} if done is not None else {}),
         }
-        fs.append(self._path, json.dumps(line).encode() + b"\n")
+        self._append(line)
 
-    def allow(self, scope: str, now: float, task_id: str = "") -> None:
-        """A person said go on: what was spent so far no longer counts."""
-        fs.append(self._path, json.dumps({"at": round(now, 3), "allow": scope, "task": task_id}).encode() + b"\n")
+    def allow(self, scope: str, when: float, task_id: str = "") -> None:
+        """A person said go on: what was spent until then no longer counts."""
+        self._append({"at": round(when, 3), "allow": scope, "task": task_id})
+
+    def _append(self, line: Mapping[str, object]) -> None:
+        fs.append(self._path, json.dumps(line).encode() + b"\n")
 
     def of_task(self, task_id: str) -> Spent:
         """What this task has cost since a person last said go on."""
-        lines = [line for line in self._lines() if line.get("task") == task_id]
-        return _sum(_since_allowed(lines, "task"))
+        return _sum(_since_allowed(self._of_task(task_id), "task"))
 
     def of_day(self, now: float) -> Spent:
         """What was spent today (UTC) since a person last said go on."""
-        midnight = now - now % DAY
-        return _sum(_since_allowed([line for line in self._lines() if _at(line) >= midnight], "day"))
+        return _sum(_since_allowed(self._of_day(now), "day"))
+
+    def today(self, now: float) -> Spent:
+        """What was spent today (UTC)."""
+        return _sum(self._of_day(now))
+
+    def hear(self, store: Looking, now: float, task_id: str = "") -> bool:
+        """Whether a person has said go on of this task, or of the day, anywhere, and it is entered only now."""
+        scope, lines = ("task", self._of_task(task_id)) if task_id else ("day", self._of_day(now))
+        counted = _since_allowed(lines, scope)
+        said = _last_allowed(store, task_id, min(map(_at, counted), default=now), now)
+        if said <= max((_at(line) for line in lines if line.get("allow") == scope), default=0.0):
+            return False
+        self.allow(scope, said, task_id)
+        return True
+
+    def _of_task(self, task_id: str) -> list[dict[str, object]]:
+        return [line for line in self._lines() if line.get("task") == task_id]
+
+    def _of_day(self, now: float) -> list[dict[str, object]]:
+        return [line for line in self._lines() if _at(line) >= now - now % DAY]
 
     def total(self) -> Spent:
         """What was spent ever."""
@@ -178,7 +205,24 @@ def _at(line: Mapping[str, object]) -> float:
 
 def _since_allowed(lines: Sequence[dict[str, object]], scope: str) -> Sequence[dict[str, object]]:
     last = max((index for index, line in enumerate(lines) if line.get("allow") == scope), default=-1)
-    return lines[last + 1 :]
+    until = _at(lines[last]) if last >= 0 else 0.0  # it may have been entered some time after it was said
+    return [line for index, line in enumerate(lines) if index > last or _at(line) > until]
+
+
+def _last_allowed(store: Looking, task_id: str, since: float, now: float) -> float:
+    """The end of the second in which a person last said go on, by the changelog; 0 if nobody has since then."""
+    many, enough = LINES, False
+    while not enough:
+        events, _ = store.latest(many)
+        said = [event.timestamp for event in events if event.action == ALLOWED and event.about == task_id]
+        if said:
+            try:
+                return instant(said[-1], now) + 1.0
+            except ValueError:
+                return 0.0
+        enough = len(events) < many or events[0].timestamp < iso(since)
+        many *= 8
+    return 0.0
 
 
 def _sum(lines: Iterable[Mapping[str, object]]) -> Spent:
@@ -195,18 +239,34 @@ def _number(fields: Mapping[str, object], *keys: str) -> float:
     return next((schema.amount(fields[key]) for key in keys if schema.is_number(fields.get(key))), 0.0)
 
 
+def allow(queue: Queue, worker: str, task_id: str = "") -> None:
+    """A person said go on: this task, or the day, may cost as much again, on whatever machine it is paid for."""
+    queue.tell(ALLOWED, task_id, worker, "it may cost as much again")
+
+
+def first_reached(
+    queue: Queue, ledger: Ledger, limits: Sequence[BudgetLimit], task_id: str = ""
+) -> tuple[BudgetLimit, Spent] | None:
+    """The first limit that this task, or the day, has reached, and what was spent; None if more may be."""
+    now, mine = queue.clock.now(), [limit for limit in limits if limit.scope == ("task" if task_id else "day")]
+
+    def found() -> tuple[BudgetLimit, Spent] | None:
+        spent = ledger.of_task(task_id) if task_id else ledger.of_day(now)
+        return next(((limit, spent) for limit in mine if limit.reached(spent)), None)
+
+    reached = found() if mine else None
+    return found() if reached and ledger.hear(queue.store, now, task_id) else reached
+
+
 def pause_if_spent(queue: Queue, limits: Sequence[BudgetLimit], worker: str) -> str:
     """Why the day may cost no more, if so: the queue is paused until tomorrow, or until a person says go on."""
-    mine = [limit for limit in limits if limit.scope == "day"]
-    root = queue.store.info().papers if mine else ""
+    root = queue.store.info().papers if any(limit.scope == "day" for limit in limits) else ""
     if not root or queue.store.paused():
         return ""
-    now = queue.clock.now()
-    spent = Ledger(root).of_day(now)
-    reached = next((limit for limit in mine if limit.reached(spent)), None)
+    reached = first_reached(queue, Ledger(root), limits)
     if reached is None:
         return ""
-    reason = f"{SPENT}: {reached.told(spent)}; `pit answer budget yes` goes on"
-    queue.store.pause(reason, DAY - now % DAY, worker)
+    reason = f"{SPENT}: {reached[0].told(reached[1])}; `pit answer budget yes` goes on"
+    queue.store.pause(reason, DAY - queue.clock.now() % DAY, worker)
     tell(queue.store, queue.config.hooks, "budget", details=reason, worker=worker)
     return reason

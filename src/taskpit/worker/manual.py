@@ -42,18 +42,16 @@ def need_ids(queue: Queue, words: Iterable[str]) -> tuple[str, ...]:
 
 def answer_by_hand(queue: Queue, word: str, text: str, worker: str) -> list[str]:
     """Every task that waits for this answer goes on with it; their ids. A no to what it costs lets nothing go on."""
-    from taskpit.worker.budget import GO_ON, Ledger
+    from taskpit.worker.budget import GO_ON, allow
 
-    if text.strip().casefold() in NO:
-        card = next(iter(queue.store.read(queue.store.resolve(word))), None)  # none: it is a question's key
-        if card is not None and question_of(card.task).endswith(GO_ON):
+    found = queue.store.resolve(word)
+    card = queue.store.read(found)[0] if len(found) == 1 else None  # none: it is a question's key
+    if card is not None and question_of(card.task).endswith(GO_ON) and text.strip():
+        if text.strip().casefold() in NO:
             hint = f"`pit cancel {card.task.id}` ends it. Any other answer lets it go on, and cost as much again."
             raise errors.Invalid(f"{card.task.id} still waits", hint=hint, id=card.task.id)
-    ids = queue.answer(word, text, worker)
-    folder = queue.store.info().papers  # who says go on means: it may cost as much again
-    for task_id in ids if folder else ():
-        Ledger(folder).allow("task", queue.clock.now(), task_id)
-    return ids
+        allow(queue, worker, card.task.id)
+    return queue.answer(word, text, worker)
 
 
 def finish_by_hand(  # noqa: PLR0913 - what a person may say of an end

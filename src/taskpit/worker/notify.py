@@ -12,7 +12,6 @@ import json
 import os
 import subprocess
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -44,6 +43,12 @@ WORDS = {
 #: The same reason is told again after so long, in seconds; sending may take this long; so much of a text is sent.
 AGAIN, PATIENCE, LONGEST = 86_400.0, 10.0, 1500
 LARGEST = 1024 * 1024
+#: So many are kept, and so many bytes of them; and so much of each of their texts.
+MOST, MOST_BYTES, LONGEST_KEPT = 500, LARGEST // 2, 8192
+#: How it begins why somebody who is there was not told.
+ANSWERED = "it answered"
+#: What is kept instead of an event: how many there were before those that are kept.
+LEFT_OUT = "left_out"
 
 
 class Channels(Value):
@@ -73,6 +78,8 @@ class Notice(Value):
     @classmethod
     def of(cls, event: Mapping[str, Any]) -> Notice:
         """What a hook was told, in words."""
+        if event.get("event") == LEFT_OUT:
+            return cls(title="taskpit: notices were left out", text=str(event.get("details", "")), event=event)
         where, kind = str(event.get("queue", "")), str(event.get("event", ""))
         what = " ".join(one_line(str(event.get(key, ""))) for key in ("id", "title")).strip() or "the queue"
         result = event.get("result")
@@ -130,23 +137,29 @@ def tell(channels: Channels, event: Mapping[str, Any] | None, now: float) -> lis
 
     Unavailable says who could not be told; the others were, and nobody is told the same twice.
     """
-    kept = _kept()
-    if event is not None and event.get("event") in channels.events:
-        kept.append(dict(event))
+    mine = _lean(event) if event is not None and event.get("event") in channels.events else None
+    with _lock("kept"):  # whatever becomes of us: others tell it, if we can't
+        kept = _kept()
+        _keep([*kept, mine] if mine is not None else kept)
     if quiet_until(channels.quiet, now):
-        _keep(kept)
         return []
-    sent, trouble, left = [], [], []
-    for one in kept:
-        known = {name: fs.status(_mark(name, one)) for name in channels.names}
-        fresh = [name for name, found in known.items() if found is None or now - found.st_mtime > AGAIN]
-        failed = {name: why for name in fresh if (why := _try(channels, name, Notice.of(one)))}
-        for name in (name for name in fresh if name not in failed):
-            fs.replace(_mark(name, one), b"", sync=False)
-            sent.append(name)
-        trouble += [f"{name}: {why}" for name, why in failed.items()]
-        left += [one] if failed else []
-    _keep(left[-100:])
+    sent, trouble, done, away = list[str](), list[str](), [], dict[str, str]()
+    with _lock("sending"):
+        with _lock("kept"):
+            kept = _kept()
+        for one in kept:
+            known = {name: fs.status(_mark(name, one)) for name in channels.names}
+            fresh = [name for name, found in known.items() if found is None or now - found.st_mtime > AGAIN]
+            message = Notice.of(event if event is not None and one == mine else one)
+            failed = {name: why for name in fresh if (why := away.get(name) or _try(channels, name, message))}
+            away |= {name: why for name, why in failed.items() if not why.startswith(ANSWERED)}  # not waited for again
+            for name in (name for name in fresh if name not in failed):
+                fs.replace(_mark(name, one), b"", sync=False)
+                sent.append(name)
+            trouble += [f"{name}: {why}" for name, why in failed.items()]
+            done += [] if failed else [one]
+        with _lock("kept"):
+            _keep([one for one in _kept() if one not in done])
     if trouble:
         raise Unavailable("; ".join(dict.fromkeys(trouble)), hint="It is kept, and sent again with the next one.")
     return sent
@@ -158,18 +171,60 @@ def _mark(name: str, event: Mapping[str, Any]) -> str:
     return f"{trust.state_dir('notify')}/{trust.name_for(json.dumps(reason))}"
 
 
+def _lock(name: str) -> fs.Flock:
+    """Several hooks run at once: one at a time changes what is kept, and one at a time tells it."""
+    return fs.Flock(f"{trust.state_dir('notify')}/{name}.lock")
+
+
+def _lean(event: Mapping[str, Any]) -> dict[str, Any]:
+    """The event without what a task has brought, which may be long and is told to programs only."""
+
+    def cut(fields: Mapping[str, Any]) -> dict[str, Any]:
+        return {key: one[:LONGEST_KEPT] if isinstance(one, str) else one for key, one in fields.items()}
+
+    made, result = cut(event), event.get("result")
+    if isinstance(result, dict):
+        made["result"] = cut({key: one for key, one in result.items() if key != "output"})
+    return made
+
+
 def _kept() -> list[dict[str, Any]]:
-    """What could not be told yet."""
-    with suppress(OSError, ValueError):
-        found = read_json(fs.read(f"{trust.state_dir('notify')}/kept.json", LARGEST)[0])
-        return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
-    return []
+    """What could not be told yet. What cannot be read is set aside, and that is told."""
+    path = f"{trust.state_dir('notify')}/kept.json"
+    try:
+        found = read_json(fs.read(path, LARGEST)[0])
+        if isinstance(found, list):
+            return [one for one in found if isinstance(one, dict)]
+    except FileNotFoundError:
+        return []
+    except (OSError, ValueError):
+        pass
+    aside = f"{path}~{fs.fresh_name()}"
+    fs.move(path, aside)
+    return [{"event": LEFT_OUT, "details": f"What was kept could not be read: it is in {aside}."}]
+
+
+def _count(event: Mapping[str, Any]) -> int:
+    """How many it stands for that were left out."""
+    count = event.get("count")
+    return count if event.get("event") == LEFT_OUT and isinstance(count, int) else 0
 
 
 def _keep(events: list[dict[str, Any]]) -> None:
-    path = f"{trust.state_dir('notify')}/kept.json"
-    if events or os.path.exists(path):
-        fs.replace(path, json.dumps(events).encode(), sync=False, mode=0o600)
+    """These are kept, the newest of them if they are too many, and how many those before them were."""
+    path, size, counted = f"{trust.state_dir('notify')}/kept.json", 0, [one for one in events if _count(one)]
+    rest, first = [one for one in events if not _count(one)], 0
+    for place in range(len(rest) - 1, -1, -1):
+        size += len(json.dumps(rest[place])) + 2
+        if size > MOST_BYTES or len(rest) - place > MOST:
+            first = place + 1
+            break
+    missing = first + sum(map(_count, counted))
+    if missing:
+        told = f"{missing} older notice{'' if missing == 1 else 's'} than those that follow"
+        rest = [{"event": LEFT_OUT, "count": missing, "details": told}, *rest[first:]]
+    if rest or os.path.exists(path):
+        fs.replace(path, json.dumps(rest).encode(), sync=False, mode=0o600)
 
 
 def _try(channels: Channels, name: str, message: Notice) -> str:
@@ -224,4 +279,4 @@ def _send(address: str, data: bytes, headers: dict[str, str]) -> str:
             return ""
     except HTTPError as error:
         with error:
-            return f"it answered {error.code}"
+            return f"{ANSWERED} {error.code}"

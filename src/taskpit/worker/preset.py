@@ -121,6 +121,10 @@ def _path(value: Any) -> tuple[str, ...]:
     return tuple(text(value).split("."))
 
 
+def _paths(value: Any) -> tuple[tuple[str, ...], ...]:
+    return tuple(map(_path, texts(value)))
+
+
 def _when(value: Any) -> tuple[tuple[tuple[str, ...], tuple[object, ...]], ...]:
     if not isinstance(value, dict):
         raise Wrong.kind("a table of paths and values", value)
@@ -138,10 +142,13 @@ def _code(value: Any) -> int:
 
 
 def _sources(value: Any) -> list[dict[str, Any]]:
-    one = table({"when": _when, "path": _path, "how": one_of("last", "first", "sum", "join", "count", "total")})
+    hows = one_of("last", "first", "sum", "join", "count", "total")
+    one = table({"when": _when, "path": _path, "plus": _paths, "how": hows, "per": _path})
     found: list[dict[str, Any]] = many(one)(value if isinstance(value, list) else [value])
     if any("path" not in source and source.get("how") != "count" for source in found):
         raise Wrong("needs `path`")
+    if any("per" in source and source.get("how") != "sum" for source in found):
+        raise Wrong('has `per` without how = "sum"')
     return found
 
 
@@ -212,9 +219,13 @@ class Source(Value):
 
     when: tuple[tuple[Path, tuple[object, ...]], ...] = ()
     path: Path = ()
+    #: Numbers elsewhere in the event that belong to it.
+    plus: tuple[Path, ...] = ()
     #: last, first, sum, join (what follows each other is one text), count, or total: what the whole session has
     #: had so far, of which a resumed run pays only what is new.
     how: str = "last"
+    #: Where an event of a sum says what it counts: of several with one name there, only the last one counts.
+    per: Path = ()
 
 
 class MessageRule(Value):

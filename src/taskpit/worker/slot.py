@@ -21,8 +21,8 @@ from taskpit.race import parent_of
 from taskpit.records import Value
 from taskpit.rules import check_mode
 from taskpit.store.run_files import LARGEST_ARTIFACT
-from taskpit.task import Ask, Done, Failed, Outcome, Release, Retry, Said, State
-from taskpit.worker.budget import GO_ON, Ledger
+from taskpit.task import Ask, Done, Failed, Outcome, Release, Retry, Said, Split, State
+from taskpit.worker.budget import GO_ON, Ledger, first_reached
 from taskpit.worker.check import run_check
 from taskpit.worker.process import CannotRun
 from taskpit.worker.runner import ONLY_TALK
@@ -63,6 +63,8 @@ WORDS = {
     "approved": "approved",
     "sent_back": "sent back",
 }
+#: Ends of a run that gives its claim back because it has brought what was asked of it.
+BROUGHT = ("handed_in", "pull_request", "approved", "sent_back")
 #: A set-up, or git, that failed this often in a row waits for a person: it is nothing the task did.
 SETUPS = 3
 #: How trouble of git's begins, by which it is known again.
@@ -141,6 +143,7 @@ def work(
     gone = "lost" if run.stopping == "lost" else gone
     if gone:
         word, details = gone, told
+        _paid(queue, run, Release(), options, seconds)  # whoever has it now: the money is spent
     else:
         if run.stopping == "cancel":
             outcome = Failed(error="cancelled", cancelled=True)
@@ -457,16 +460,15 @@ def _paid(queue: Queue, run: Run, outcome: Outcome, options: PoolOptions, second
         return outcome
     ledger = Ledger(root)
     try:
-        good = not isinstance(outcome, Failed | Retry)
+        good = isinstance(outcome, Done | Split) or (isinstance(outcome, Release) and outcome.action in BROUGHT)
         ledger.enter(claim.task.id, claim.worker, cost, seconds, queue.clock.now(), done=good)
-        spent = ledger.of_task(claim.task.id)
-    except OSError:
+        reached = first_reached(queue, ledger, options.budget, claim.task.id)
+    except (OSError, TaskpitError):
         return outcome  # a full disk must not change the verdict
-    reached = next((limit for limit in options.budget if limit.scope == "task" and limit.reached(spent)), None)
     if reached is None or not isinstance(outcome, Failed) or outcome.final or outcome.cancelled:
         return outcome
     told = " ".join(outcome.error.split())[:200]
-    question = f"it has cost {reached.told(spent)} and failed ({told}){GO_ON}"
+    question = f"it has cost {reached[0].told(reached[1])} and failed ({told}){GO_ON}"
     tell(queue.store, queue.config.hooks, "budget", claim=claim, details=question)
     return Ask(question=question, wanted="yes, or what to change")
 

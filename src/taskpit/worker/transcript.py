@@ -73,6 +73,7 @@ class Transcript:
         #: Whether it goes round in a circle: one event again and again, as its rule says how often.
         self.circling = False
         self._joining: set[str] = set()
+        self._parts: dict[tuple[str, str], float] = {}
         self._last: Rule | None = None
         self._rounds = 0
 
@@ -132,10 +133,13 @@ class Transcript:
             return False
         if source.how == "total":
             self.totals.add(fact)
+        counted = amount(found) if source.plus or source.how == "sum" else None
+        if counted is not None:
+            counted += sum(amount(look_up(event, path)) or 0.0 for path in source.plus)
+            found = int(counted) if counted.is_integer() else counted
         if source.how == "sum":
-            counted = amount(found)
             if counted is not None:
-                self.facts[fact] = self.facts.get(fact, 0) + (int(counted) if counted.is_integer() else counted)
+                self.facts[fact] = self.facts.get(fact, 0) + found - self._before(fact, source, event, found)
         elif source.how == "join" and fact in self._joining:
             self.facts[fact] = (self.facts[fact] + str(found))[:LONGEST_TEXT]
         elif source.how != "first" or fact not in self.facts:
@@ -143,6 +147,14 @@ class Transcript:
         if source.how == "join":
             self._joining.add(fact)
         return True
+
+    def _before(self, fact: str, source: Source, event: dict[str, Any], now: float) -> float:
+        """What was counted so far of the thing that this event counts anew."""
+        if not source.per:
+            return 0
+        part = (fact, str(look_up(event, source.per))[:LONGEST])
+        before, self._parts[part] = self._parts.get(part, 0), now
+        return before
 
     def text(self, fact: str) -> str:
         """A fact as text; empty if it was not told."""

@@ -20,7 +20,12 @@ def result(text, session, **changes):
             "result": text,
             "session_id": session,
             "total_cost_usd": 0.25,
-            "usage": {"input_tokens": 100, "output_tokens": 20, "cache_read_input_tokens": 7},
+            "usage": {
+                "input_tokens": 100,
+                "output_tokens": 20,
+                "cache_creation_input_tokens": 30,
+                "cache_read_input_tokens": 7,
+            },
             "permission_denials": [],
             **changes,
         }
@@ -86,6 +91,15 @@ def mute(session):
 
 def cut_off(session):
     return 0
+
+
+def spends(session):
+    """It ends before its result, and has said of a message twice what that has cost."""
+    for name, fresh, output in (("m1", 10, 1), ("m2", 20, 2), ("m1", 10, 5)):
+        usage = {"input_tokens": fresh, "output_tokens": output, "cache_read_input_tokens": 1000}
+        usage["cache_creation_input_tokens"] = 100
+        message = {"id": name, "model": "claude-opus-4-5", "content": [{"type": "tool_use"}], "usage": usage}
+        say({"type": "assistant", "message": message, "session_id": session})
 
 
 def hangs_after(session):

@@ -35,7 +35,7 @@ def main():
         return 0
     say({"type": "message", "role": "assistant", "content": "All is ", "delta": True})
     say({"type": "message", "role": "assistant", "content": "well.", "delta": True})
-    stats = {"total_tokens": 33, "input_tokens": 30, "output_tokens": 3, "cached": 1}
+    stats = {"total_tokens": 35, "input_tokens": 30, "output_tokens": 3, "cached": 1}
     print(json.dumps({"type": "result", "status": "success", "stats": stats}), end="", flush=True)  # no line end
     return 0
 

@@ -253,6 +253,7 @@ class ActivityStore(House):
     @verb
     def events(self, after: str = "", limit: int = 1000) -> tuple[list[Event], str]:
         """Lines of every changelog, by their times; the cursor is a place in each."""
+        self.folder.need()
         try:
             places: dict[str, str] = read_json(after) if after else {}
             known = set(self.items.changelogs())
@@ -280,6 +281,7 @@ class ActivityStore(House):
     @verb
     def latest(self, limit: int) -> tuple[list[Event], str]:
         """The last lines of every changelog, by their times."""
+        self.folder.need()
         found: list[Event] = []
         places = {}
         for path in sorted(self.items.changelogs()):
