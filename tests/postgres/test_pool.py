@@ -9,7 +9,7 @@ import signal
 from pathlib import Path
 
 import pytest
-from waits import until
+from waits import PATIENCE, until
 from workshop import Pit, alive, read_pid
 
 from taskpit import trust
@@ -93,6 +93,20 @@ def test_a_claim_taken_away_stops_the_run(pit):
     assert pit.card(ids[0]).worker == "thief"
     assert pit.card(ids[0]).result is None
     assert fence != "thief"
+
+
+def test_what_cannot_be_put_in_order_keeps_no_pool_from_work(pit):
+    """The first sweep is told to have had trouble; tasks are worked on."""
+    pit.settings(**SETTINGS, keep_results="1s")
+    name = pit.queue.store.wire.schema
+    pit.server.sql(
+        f"INSERT INTO {name}.task (id, state, key, wish, doc, result) VALUES ('old', 'd', 'k', '', '{{}}', 'no JSON')"
+    )
+    pit.server.sql(f"INSERT INTO {name}.event (at, worker, action, id) VALUES (1, 'w', 'completed_task', 'old')")
+    (task_id,) = pit.put("one")
+    assert pit.start("--until", "empty", "--", "true").wait(PATIENCE) == 0
+    assert "the keeper had trouble" in pit.said()
+    assert pit.card(task_id).state is State.DONE
 
 
 def test_a_killed_pool_is_known_to_be_dead_at_once(pit):

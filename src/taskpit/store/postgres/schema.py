@@ -55,6 +55,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     Migration(version=8, serves=1, files=("0002_verbs.sql", "0003_ends.sql")),
     Migration(version=9, serves=1, files=("0008_files.sql", "0003_ends.sql")),
     Migration(version=10, serves=1, files=("0003_ends.sql",)),
+    Migration(version=11, serves=1, files=("0009_zeros.sql", "0003_ends.sql")),
 )
 
 

@@ -11,7 +11,7 @@ import time
 
 from taskpit.clock import Clock, iso
 from taskpit.errors import Invalid, Lost, TaskpitError, TooLarge
-from taskpit.layouts.layout import check_word
+from taskpit.layouts.layout import check_word, check_worker
 from taskpit.store.port import Info, Lapse
 from taskpit.store.postgres import locks, run_files, schema, upkeep
 from taskpit.store.postgres.archive import Archive
@@ -222,6 +222,7 @@ class PostgresStore:
 
     def _wish(self, want: Want) -> dict[str, Any]:
         """What the server is told of a wish for one task of any sort."""
+        check_worker(want.worker)
         member = self._members.get(want.worker)
         return {
             "worker": want.worker,
@@ -304,6 +305,7 @@ class PostgresStore:
 
     def join(self, worker: str, lease: float, *, patience: float = 1.0) -> PostgresMember:  # noqa: ARG002 - no judge is in the way
         """A row with the worker's name and process; it lasts while the store is used."""
+        check_worker(worker)
         row = self._ask(
             "SELECT {s}.join_as(%(worker)s, %(host)s, %(pid)s, %(born)s, %(lease)s, %(dead)s::bigint[], "
             "%(again)s, %(now)s)",
@@ -444,6 +446,7 @@ class PostgresStore:
 
     def keep_log(self, worker: str, data: bytes) -> str:
         """In a table of its own."""
+        check_worker(worker)
         sql = "INSERT INTO {s}.log (worker, at, data) VALUES (%(worker)s, %(at)s, %(data)s) RETURNING n"
         number = self._ask(sql, repeat=False, worker=worker, at=self.clock.now(), data=data)[0][0]
         return f"{run_files.PLACE}{number}"

@@ -56,7 +56,7 @@ DIGEST = """
 
 def pause(ask: Ask, clock: Clock, reason: str, seconds: float, worker: str) -> None:
     """Nobody is given anything until then."""
-    now = clock.now()
+    now, reason = clock.now(), reason.replace("\0", "")
     ask(
         PAUSE,
         said=f"paused by {worker}: {reason}",
