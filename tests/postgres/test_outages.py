@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +17,7 @@ from workshop import until
 from taskpit.errors import CursorLost, Lost, Storage, Unavailable, Unknown
 from taskpit.store.postgres.address import parse
 from taskpit.store.postgres.libpq import Connection, ServerError
-from taskpit.store.postgres.opening import init_database
+from taskpit.store.postgres.opening import address_in, init_database, leave_address
 from taskpit.store.postgres.row_text import as_ending, as_item, as_json
 from taskpit.store.postgres.store import PostgresStore
 from taskpit.task import Claim, End, Event, Result, Said, State, Task, Verdict, Want
@@ -421,6 +422,36 @@ def test_a_queue_is_dumped_restored_on_another_server_and_goes_on(alone):
         restored.close()
     finally:
         other.remove()
+
+
+def test_a_copy_of_a_queue_has_papers_of_its_own(server, tmp_path, monkeypatch):
+    """What production runs finds production: a copy that works beside it took over the address in its papers."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    first = server.new()
+    schema = parse(first).schema
+    dump = tmp_path / "dump.sql"
+    dump.write_text(server.run("pg_dump", "-h", server.root, "-U", "pit", "-n", schema, "postgres"), encoding="utf-8")
+    server.sql("DROP DATABASE IF EXISTS copy")
+    server.sql("CREATE DATABASE copy")
+    subprocess.run([f"{server.programs}/psql", "-qh", server.root, "-U", "pit", "-f", dump, "copy"], check=True)
+
+    def papers(address, *, joins=True):
+        store = PostgresStore(parse(address))
+        if joins:
+            store.join("w", 60.0).leave()
+        store.close()
+        return store.info().papers
+
+    ours, copy = papers(first), papers(first.replace("/postgres?", "/copy?"))
+    assert ours != copy
+    assert (address_in(ours), address_in(copy)) == (first, first.replace("/postgres?", "/copy?"))
+    alias = f"{first}&application_name=x&hostaddr="
+    assert papers(alias) == ours == papers(first)  # the same queue by another address
+    os.unlink(f"{ours}/.taskpit/place")  # as it was before papers said whose they are: the address tells
+    leave_address(ours, first)
+    assert papers(first.replace("/postgres?", "/copy?")) == copy
+    assert papers(first, joins=False) == ours
+    server.sql("DROP DATABASE copy")
 
 
 # -- a hand in the tables --------------------------------------------------------------------------

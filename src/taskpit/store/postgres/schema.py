@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import time
+from hashlib import sha256
 
 from taskpit.config import Config, Hooks, parse
 from taskpit.errors import NotFound, Storage, TaskpitError, Unavailable
@@ -66,6 +67,8 @@ class Meta(Value):
     serves: int
     #: This queue and no other.
     space: str
+    #: Where it is: this server, database and schema. A copy has another.
+    place: str
     config: Config
     #: How far the server's clock is ahead of ours, in seconds.
     offset: float
@@ -179,6 +182,8 @@ def look(wire: Wire) -> Meta:
         "SELECT version, serves, space, config, extract(epoch FROM clock_timestamp())::float8, "
         "current_setting('fsync'), current_setting('synchronous_commit'), "
         "current_setting('synchronous_standby_names'), current_setting('full_page_writes'), "
+        "(SELECT c.relnamespace || '/' || d.oid FROM pg_class c, pg_database d "
+        "WHERE c.oid = m.tableoid AND d.datname = current_database()), "
         "(SELECT c.system_identifier::text FROM pg_control_system() c), to_jsonb(m) ->> 'system' FROM {s}.meta m"
     )
     try:
@@ -191,7 +196,7 @@ def look(wire: Wire) -> Meta:
         raise
     if not rows:
         raise NotFound(f"there is no queue in schema {wire.address.schema}")
-    version, serves, space, config, now, *settings, here, born = rows[0]
+    version, serves, space, config, now, *settings, place, here, born = rows[0]
     _check(wire.address, version, serves)
     if here != born:
         told = "the queue was restored from a copy of another server's, and has not gone on here yet"
@@ -203,6 +208,7 @@ def look(wire: Wire) -> Meta:
         version=version,
         serves=serves,
         space=space,
+        place=sha256(f"{here}/{place}".encode()).hexdigest()[:12],
         # What is run on this machine is never taken from a database: its workers can write there.
         config=parse(jsontext.loads(config) if config else {}).replace(hooks=Hooks()),
         offset=now - (before + time.time()) / 2,

@@ -18,7 +18,7 @@ from taskpit.store.postgres.archive import Archive
 from taskpit.store.postgres.cards import Look
 from taskpit.store.postgres.changelog import Changelog
 from taskpit.store.postgres.connection import Wire
-from taskpit.store.postgres.opening import leave_address, papers_of
+from taskpit.store.postgres.opening import leave_address, leave_place, papers_of
 from taskpit.store.postgres.row_text import UNREADABLE, Lapsed, as_ending, as_item, as_json, as_row, is_plain, read_task
 from taskpit.store.postgres.wakeup import Listening
 from taskpit.store.postgres.workers import PostgresMember, born, here, is_dead
@@ -87,7 +87,8 @@ class PostgresStore:
         self.wire = Wire(address)
         try:
             self._meta = meta = schema.look(self.wire)
-            self._papers = papers or papers_of(meta.space)
+            self._papers = papers or papers_of(meta.space, meta.place, address.whole)
+            self._place = "" if papers else meta.place
         except BaseException:
             self.wire.close()
             raise
@@ -319,10 +320,16 @@ class PostgresStore:
         if row[0] is None:
             raise Lost(f"a living process already works here as {worker}", worker=worker)
         member = PostgresMember(worker, row[0], lease, self._leave)
+        self._own_papers()
         leave_address(self._papers, self.address.whole)  # what it runs finds the queue by its papers
         with self._turn:
             self._members[worker] = member
         return member
+
+    def _own_papers(self) -> None:
+        """They say whose they are, unless a person has named the folder: a copy of the queue leaves them alone."""
+        if self._place:
+            leave_place(self._papers, self._place)
 
     def _leave(self, member: PostgresMember) -> None:
         with self._turn:
@@ -399,6 +406,8 @@ class PostgresStore:
 
     def archive(self, older: float, *, dry_run: bool = False) -> list[Mend]:
         """Done tasks that ended so many seconds ago leave for files among the papers, by which they are still found."""
+        if not dry_run:
+            self._own_papers()
         return self._archive.put_away(self._ask, older, dry_run=dry_run)
 
     # -- looking -----------------------------------------------------------------------------------
