@@ -15,6 +15,7 @@ from waits import PATIENCE
 from workshop import until
 
 from taskpit.errors import CursorLost, Lost, Storage, Unavailable, Unknown
+from taskpit.queue import Queue
 from taskpit.store.postgres.address import parse
 from taskpit.store.postgres.libpq import Connection, ServerError
 from taskpit.store.postgres.opening import address_in, init_database, leave_address
@@ -191,6 +192,29 @@ def test_a_put_whose_answer_got_lost(store, cut):
     cut.next()
     assert store.put([Task(id="A", title="a")]) == [Said.EXISTS]
     assert store.counts()[State.READY] == 1
+
+
+def test_a_put_whose_answer_got_lost_is_told_as_what_it_was(store, cut):
+    """The id was given to us just now, so nothing was there before; an id of one's own may have been."""
+    queue, (number,) = Queue(store, store.config, store.clock), store.allot([""])
+    store.allot = lambda _: [number]
+    cut.next()
+    assert queue.put([Task(id="", title="a")]) == [(number, Said.CREATED)]
+    assert queue.put([Task(id=number, title="a")]) == [(number, Said.EXISTS)]
+
+
+def test_a_put_whose_answer_never_came_names_the_ids_it_chose(server, cut):
+    """Repeated without them it would be a second task."""
+    store = server.queue(patience="0s")
+    queue = Queue(store, store.config, store.clock)
+    store.allot = lambda parents: [f"000{number + 1}" for number, _ in enumerate(parents)]
+    cut.next()
+    with pytest.raises(Unknown) as refused:
+        queue.put([Task(id="", title="a"), Task(id="mine", title="b"), Task(id="", title="c")])
+    assert "as 0001 to 0002: `pit show 0001`" in refused.value.hint
+    assert refused.value.details["ids"] == ["0001", "0002"]
+    assert queue.put([Task(id="0001", title="a")]) == [("0001", Said.EXISTS)]
+    store.close()
 
 
 def test_a_claim_whose_answer_got_lost(store, cut):
