@@ -262,6 +262,8 @@ def test_the_sql_of_an_upgrade_is_shown_and_nothing_done(server):
     assert versions == [step.version for step in schema.MIGRATIONS]
     assert "CREATE TABLE" in sql
     assert server.sql("SELECT count(*) FROM pg_namespace WHERE nspname = 'planned'")[0][0] == 0
+    server.sql(sql)
+    assert upgrade_script(address) == ([], "")
     schema.bring_up(Wire(parse(address)), {"limits": {"staging": 2}})
     schema.bring_up(Wire(parse(address)), {"limits": {"api": "10/min"}})  # and the other stays
     assert upgrade_script(address) == ([], "")

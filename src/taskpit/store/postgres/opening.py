@@ -125,14 +125,16 @@ def upgrade_script(text: str) -> tuple[list[int], str]:
     _need_driver()
     from taskpit.store.postgres.address import parse, quoted
     from taskpit.store.postgres.connection import Wire
-    from taskpit.store.postgres.schema import missing, script
+    from taskpit.store.postgres.schema import missing, texts
 
     address = parse(text)
     steps = missing(Wire(address))
-    told = [f"CREATE SCHEMA IF NOT EXISTS {quoted(address.schema)};"] if steps and steps[0].version == 1 else []
+    if not steps:
+        return [], ""
+    told = ["BEGIN;", f"CREATE SCHEMA IF NOT EXISTS {quoted(address.schema)};"][: 1 + (steps[0].version == 1)]
     for step in steps:
-        told += [f"-- version {step.version}", *(script(name, address.schema) for name in step.files)]
-    return [step.version for step in steps], "\n".join(told)
+        told += [f"-- version {step.version}", *texts(step, address.schema)]
+    return [step.version for step in steps], "\n".join([*told, "COMMIT;"])
 
 
 def roles_script(schema: str) -> tuple[str, list[str]]:

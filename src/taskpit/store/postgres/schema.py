@@ -148,9 +148,8 @@ def _migrate(connection: Connection, address: PostgresAddress) -> list[int]:
     version = _version(connection, f"{quoted(schema)}.meta")
     for step in MIGRATIONS:
         if step.version > version:
-            for name in step.files:
-                connection.execute(script(name, schema))
-            _note(connection, schema, step)
+            for text in texts(step, schema):
+                connection.execute(text)
             done.append(step.version)
     _begin_era(connection, schema)
     connection.execute("COMMIT")
@@ -167,12 +166,14 @@ def _begin_era(connection: Connection, schema: str) -> None:
         connection.execute(f"ALTER TABLE {quoted(schema)}.event ALTER COLUMN era SET DEFAULT {int(era)}")
 
 
-def _note(connection: Connection, schema: str, step: Migration) -> None:
-    connection.execute(
-        f"INSERT INTO {quoted(schema)}.meta (version, serves, space) VALUES (%(version)s, %(serves)s, %(space)s) "  # noqa: S608 - a quoted name
-        "ON CONFLICT (one) DO UPDATE SET version = excluded.version, serves = excluded.serves",
-        {"version": step.version, "serves": step.serves, "space": os.urandom(6).hex()},
+def texts(step: Migration, schema: str) -> list[str]:
+    """The SQL of one step, which ends with the version that the queue has then."""
+    note = (
+        f"INSERT INTO {quoted(schema)}.meta (version, serves, space) "  # noqa: S608 - a quoted name
+        f"VALUES ({step.version}, {step.serves}, substr(md5(random()::text || clock_timestamp()), 1, 12))\n"
+        "    ON CONFLICT (one) DO UPDATE SET version = excluded.version, serves = excluded.serves;"
     )
+    return [*(script(name, schema) for name in step.files), note]
 
 
 def look(wire: Wire) -> Meta:
