@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
+import threading
 
 import psycopg
 import pytest
@@ -52,6 +54,24 @@ def test_nobody_listens(pit, tmp_path):
 def test_no_such_database(server, pit):
     code, told = pit("-C", server.address("nowhere"), "list")
     assert (code, "no such database" in told) == (5, True)
+
+
+def test_no_certificate_to_check_the_servers_by(pit):
+    """What is missing is the file, not the database."""
+    with socket.create_server(("127.0.0.1", 0)) as door:
+
+        def answer():
+            with door.accept()[0] as caller:
+                caller.recv(8)
+                caller.sendall(b"S")  # it would speak TLS
+                caller.recv(1)
+
+        helper = threading.Thread(target=answer)
+        helper.start()
+        address = f"postgresql://x@127.0.0.1:{door.getsockname()[1]}/y?sslmode=verify-full&gssencmode=disable"
+        code, told = pit("-C", address, "list")
+        helper.join()
+    assert (code, "certificate cannot be checked" in told, "sslrootcert=system" in told) == (8, True, True)
 
 
 def test_no_queue_there(server, pit):

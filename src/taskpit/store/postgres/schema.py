@@ -16,7 +16,7 @@ from taskpit.records import Value
 from taskpit.store.postgres.address import quoted
 from taskpit.store.postgres.libpq import ServerError
 from taskpit.store.postgres.row_text import as_json
-from taskpit.store.postgres.server_errors import translate
+from taskpit.store.postgres.server_errors import IN_USE, translate
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,8 +33,6 @@ OLDEST_SERVER = 130000
 LOCK = 1953720679
 #: How long a migration waits for a table that somebody uses, before it lets others go first and tries again.
 LOCK_SECONDS, TURNS = 2, 30
-#: The code of an error: a table was in use for so long.
-IN_USE = "55P03"
 
 
 class Migration(Value):
