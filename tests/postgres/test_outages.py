@@ -266,6 +266,21 @@ def test_a_note_whose_answer_got_lost(store, cut):
     assert [event.action for event in store.events()[0]].count("noted") == 2
 
 
+def test_a_pause_and_its_end_whose_answers_got_lost(store, cut):
+    """Each is told once, and as what it was; so is the end of a pause whose time has passed, as in a folder."""
+    cut.next()
+    store.pause("lunch", 0.0, "ann")
+    cut.next()
+    assert store.resume("ann")
+    assert not store.resume("ann")
+    store.pause("a moment", 1e-6, "ann")
+    assert store.paused() == ""
+    assert store.resume("ann")
+    cut.next()
+    assert not store.resume("ann")
+    assert [event.action for event in store.events()[0]] == ["paused", "resumed"] * 2
+
+
 def test_what_cannot_be_repeated_says_so(store, cut):
     """A line of somebody else's would stand there twice."""
     cut.next()
