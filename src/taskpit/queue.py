@@ -594,6 +594,12 @@ def new_events(store: Looking, cursor: str, keep: Callable[[Event], bool] = lamb
         found += filter(keep, events)
 
 
+def unsettled(store: Looking, cursor: str) -> list[Event]:
+    """Lines after the cursor that are not shown yet: in a database, where others may still come before them."""
+    look: Callable[[str], list[Event]] | None = getattr(store, "unsettled", None)
+    return look(cursor) if look is not None else []
+
+
 def tally(store: Looking, seen: Mapping[State, Sequence[Card]] | None = None) -> dict[str, int]:
     """How many tasks stand where, each counted once. Done and running ones are only counted, not read.
 

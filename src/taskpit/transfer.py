@@ -15,7 +15,7 @@ from typing import Any
 from taskpit import errors, layouts, schema
 from taskpit.clock import instant, iso
 from taskpit.explain import ENDING
-from taskpit.queue import new_events
+from taskpit.queue import new_events, unsettled
 from taskpit.records import Value
 from taskpit.store.port import Looking, Store
 from taskpit.task import (
@@ -68,8 +68,9 @@ def cards_of(store: Looking) -> Iterator[Card]:
 
 
 def events_of(store: Looking) -> list[Event]:
-    """The whole changelog."""
-    return new_events(store, "")[0]
+    """The whole changelog, as it stands."""
+    events, cursor = new_events(store, "")
+    return events + unsettled(store, cursor)
 
 
 # -- as JSON lines ---------------------------------------------------------------------------------

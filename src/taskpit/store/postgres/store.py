@@ -443,6 +443,10 @@ class PostgresStore:
         """The last of them that no other can come before."""
         return self._log.latest(limit)
 
+    def unsettled(self, after: str) -> list[Event]:
+        """Those that `events` does not show yet, since others may come before them."""
+        return self._log.unsettled(after)
+
     def record(self, events: Sequence[Event]) -> None:
         """Told from outside."""
         self._log.record(events, self.clock.now())
