@@ -118,4 +118,6 @@ def test_worker_names_are_those_that_a_folder_takes(server):
     ):
         with pytest.raises(Invalid, match="worker name"):
             call()
+    with pytest.raises(Invalid, match="id"):
+        store.stop(["a\0"])
     store.close()

@@ -279,6 +279,8 @@ class PostgresStore:
 
     def stop(self, ids: Sequence[str]) -> None:
         """Seen at the next renewal, by this holder or the next."""
+        for task_id in ids:
+            check_word(task_id, "id")
         self._ask(
             "INSERT INTO {s}.stop SELECT t.id FROM {s}.task t WHERE t.id = ANY (%(ids)s) AND t.state = 'o' "
             "ON CONFLICT DO NOTHING RETURNING id",
