@@ -11,7 +11,7 @@ import os
 from taskpit import errors, fs, workers
 from taskpit.history import who
 from taskpit.policy import LANDING, PULL, RACING
-from taskpit.queue import ASKED_TO_STOP
+from taskpit.queue import ASKED_TO_STOP, unsettled
 from taskpit.race import OVER, is_racer
 from taskpit.records import Value
 from taskpit.rules import check_task
@@ -314,7 +314,8 @@ def _mark(task: Task) -> str:
 
 def undo(queue: Queue, worker: str) -> tuple[str, str]:
     """The last thing this worker did is taken back; the task's id and the sentence. Refused where that can't be."""
-    events, _ = queue.store.latest(LOOKED_AT)
+    events, cursor = queue.store.latest(LOOKED_AT)
+    events = [*events, *unsettled(queue.store, cursor)]
     mine = [event for event in events if who(event.worker) == who(worker) and _is_deed(event)]
     if not mine:
         raise errors.Nothing("there is nothing to take back", hint="`pit log` shows what happened, and who did it.")

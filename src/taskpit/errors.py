@@ -11,7 +11,7 @@ TaskpitError                 1   root; carries code, message, hint, details
 ├── CheckFailed              7   the task's own check is red
 ├── Storage                  8   the folder is missing, not writable, full, or cannot do hard links
 │   ├── Unavailable          8   nothing happened; try again
-│   └── Unknown              8   it may have happened; repeating is safe
+│   └── Unknown              8   it may have happened; the hint says how to repeat it
 ├── CursorLost               1   that place in the changelog is gone; start from a listing
 ├── Untrusted                9   this user has not trusted the queue's folder: it may run and connect to nothing
 ├── Denied                   9   the token that was shown to a gateway is not for this
@@ -124,7 +124,7 @@ class Unavailable(Storage):
 
 
 class Unknown(Storage):
-    """The outcome is unknown; repeating the call is safe."""
+    """It may have happened; the hint says how to repeat it."""
 
     code = "unknown_outcome"
 

@@ -216,6 +216,15 @@ def nothing(counts: dict[State, int], paused: str, task_id: str = "", tags: Sequ
     return errors.Nothing(f"there is nothing to claim{with_tag}", hint=hint, ready=ready, claimed=claimed)
 
 
+def may_be_in(error: errors.Unknown, fresh: Sequence[str]) -> None:
+    """The error of a put that may have happened names the ids that we chose: without them it would happen twice."""
+    if fresh:
+        first, more = fresh[0], f" to {fresh[-1]}" if len(fresh) > 1 else ""
+        error.hint = f"It may be in as {first}{more}: `pit show {first}` tells. To repeat it safely: --id {first}"
+        error.hint += ", and each of the others with its own." if more else "."
+        error.details["ids"] = list(fresh)
+
+
 def known_otherwise(task_id: str, card: Card | None) -> errors.Conflict:
     """The id is another task's: which, and what to do."""
     state = card.state if card else "known"

@@ -87,14 +87,23 @@ class Queue:
         other content; the tasks before it in the list are in, and of those after it at most CHUNK.
         `each` is told of every task that is in, in order, a CHUNK at a time.
         """
-        ready = self._prepare(tasks)
+        ready, given = self._prepare(tasks), {task.id for task in tasks}
         said: list[tuple[str, Said]] = []
         for start in range(0, len(ready), CHUNK):
             chunk = ready[start : start + CHUNK]
-            for task, answer in zip(chunk, self.store.put(chunk), strict=True):
-                entered = (task.id, answer)
+            try:
+                answers = self.store.put(chunk)
+            except errors.Unknown as error:
+                from taskpit.explain import may_be_in
+
+                may_be_in(error, [task.id for task in chunk if task.id not in given])
+                raise
+            for task, answer in zip(chunk, answers, strict=True):
+                asked = tasks[len(said)]
+                # Under an id that we were just given nothing was there: a put whose answer got lost was repeated.
+                entered = (task.id, Said.CREATED if answer is Said.EXISTS and not asked.id else answer)
                 if answer is Said.CONFLICT:
-                    entered = self._put_otherwise(task, tasks[len(said)])
+                    entered = self._put_otherwise(task, asked)
                 said.append(entered)
                 if each is not None:
                     each(*entered)
@@ -583,6 +592,12 @@ def new_events(store: Looking, cursor: str, keep: Callable[[Event], bool] = lamb
         if not events:
             return found, cursor
         found += filter(keep, events)
+
+
+def unsettled(store: Looking, cursor: str) -> list[Event]:
+    """Lines after the cursor that are not shown yet: in a database, where others may still come before them."""
+    look: Callable[[str], list[Event]] | None = getattr(store, "unsettled", None)
+    return look(cursor) if look is not None else []
 
 
 def tally(store: Looking, seen: Mapping[State, Sequence[Card]] | None = None) -> dict[str, int]:

@@ -15,7 +15,7 @@ from typing import Any
 from taskpit import errors, layouts, schema
 from taskpit.clock import instant, iso
 from taskpit.explain import ENDING
-from taskpit.queue import new_events
+from taskpit.queue import new_events, unsettled
 from taskpit.records import Value
 from taskpit.store.port import Looking, Store
 from taskpit.task import (
@@ -68,8 +68,9 @@ def cards_of(store: Looking) -> Iterator[Card]:
 
 
 def events_of(store: Looking) -> list[Event]:
-    """The whole changelog."""
-    return new_events(store, "")[0]
+    """The whole changelog, as it stands."""
+    events, cursor = new_events(store, "")
+    return events + unsettled(store, cursor)
 
 
 # -- as JSON lines ---------------------------------------------------------------------------------
@@ -225,14 +226,15 @@ def _fits(text: str, check_id: Callable[[str], str]) -> bool:
 
 
 def _renamed(card: Card, new_ids: dict[str, str]) -> Card:
+    """The card as it is there. Logs stay where they were printed: their names would be those of other tasks' logs."""
     task = card.task
     fresh = task.renamed(new_ids)
     if fresh.id != task.id:
         fresh = fresh.replace(extra={**task.extra, "original-id": task.id}, source=b"")
     result = card.result and card.result.replace(
-        id=fresh.id, children=tuple(new_ids.get(child, child) for child in card.result.children)
+        id=fresh.id, children=tuple(new_ids.get(child, child) for child in card.result.children), log=""
     )
-    return card.replace(task=fresh, result=result)
+    return card.replace(task=fresh, result=result, tries=tuple(one.replace(log="") for one in card.tries))
 
 
 def place(card: Card, into: Store) -> bool:

@@ -287,8 +287,8 @@ def test_a_row_that_cannot_be_is_refused(read, doc):
 
 def test_the_name_of_a_database_is_no_path():
     with pytest.raises(Invalid, match="cannot be the name of a folder"):
-        papers_of("../../../.ssh")
-    assert papers_of("k3f9").endswith("/k3f9")
+        papers_of("../../../.ssh", "p", "postgresql:///x")
+    assert papers_of("k3f9", "p", "postgresql:///x").endswith("/k3f9")
 
 
 @pytest.mark.parametrize("fields", [{"attempt": "1"}, {"session": 5}, {"cwd": None}, {"more": 1}])

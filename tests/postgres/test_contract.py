@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from taskpit.task import Claim, End, Said, Task, Want
+from taskpit.errors import Invalid
+from taskpit.task import Claim, End, Result, Said, Task, Try, Verdict, Want
 from taskpit.testing import StoreContract
 
 
@@ -79,4 +80,44 @@ def test_a_batch_with_one_id_twice_is_one_task(server):
     first, second = Task(id="a", title="first"), Task(id="a", title="second")
     assert store.put([first, second, first]) == [Said.CREATED, Said.CONFLICT, Said.EXISTS]
     assert store.read(["a"])[0].task.title == "first"
+    store.close()
+
+
+@pytest.mark.parametrize("turns", [False, True])
+def test_half_a_letter_and_a_zero_byte_lose_no_work(server, turns):
+    """As in a file: what cannot be written is marked, and the rest is there."""
+    store = server.queue()
+    store.put([Task(id="A", title="a", tags=("x\0",), touches=("y\0",))])
+    odd, want = "a\ud83db\0c \\u0000 \\\0", Want(worker="w", lease=60.0)
+    (claim,) = store.claim(want)
+    attempt = Try(at=1.0, worker="w", kind="task", error=odd)
+    store.finish([End(claim=claim, attempt=attempt, action="retried_task", details=odd)])
+    (claim,) = store.claim(want.replace(tags=("x\0",)))
+    end = End(claim=claim, result=Result(id="A", verdict=Verdict.DONE, output=odd, finished=1.0), details=odd)
+    assert (store.turn([end], [want])[0] if turns else store.finish([end])) == [Said.OK]
+    (card,) = store.read(["A"])
+    kept = "a?b\ufffdc \\u0000 \\\ufffd"
+    assert (card.result.output, card.tries[0].error) == (kept, kept)
+    store.note("A", odd, "w")
+    store.pause(odd, 0.0, "w")
+    assert store.paused() == "paused by w: a?bc \\u0000 \\"
+    assert (store.resolve("A\ud800"), store.read(["A\ud800"])) == ([], [None])
+    assert [mend.what for mend in store.archive(0.0, dry_run=True)] == ["A"]
+    store.close()
+
+
+def test_worker_names_are_those_that_a_folder_takes(server):
+    store = server.queue()
+    want = Want(worker="w\0", lease=60.0)
+    for call in (
+        lambda: store.claim(want),
+        lambda: store.claim(want.replace(count=2)),
+        lambda: store.lock("deploy", "w\0", 60.0),
+        lambda: store.join("w\0", 60.0),
+        lambda: store.keep_log("w\0", b"log"),
+    ):
+        with pytest.raises(Invalid, match="worker name"):
+            call()
+    with pytest.raises(Invalid, match="id"):
+        store.stop(["a\0"])
     store.close()

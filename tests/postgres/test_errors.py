@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
+import threading
 
 import psycopg
 import pytest
@@ -15,7 +17,7 @@ from taskpit.store.postgres.address import parse
 from taskpit.store.postgres.connection import Wire
 from taskpit.store.postgres.opening import init_database, upgrade_script
 from taskpit.store.postgres.store import PostgresStore
-from taskpit.task import Said, State, Task, Want
+from taskpit.task import End, Result, Said, State, Task, Try, Verdict, Want
 
 LONG = bool(os.environ.get("TASKPIT_LONG"))
 
@@ -52,6 +54,24 @@ def test_nobody_listens(pit, tmp_path):
 def test_no_such_database(server, pit):
     code, told = pit("-C", server.address("nowhere"), "list")
     assert (code, "no such database" in told) == (5, True)
+
+
+def test_no_certificate_to_check_the_servers_by(pit):
+    """What is missing is the file, not the database."""
+    with socket.create_server(("127.0.0.1", 0)) as door:
+
+        def answer():
+            with door.accept()[0] as caller:
+                caller.recv(8)
+                caller.sendall(b"S")  # it would speak TLS
+                caller.recv(1)
+
+        helper = threading.Thread(target=answer)
+        helper.start()
+        address = f"postgresql://x@127.0.0.1:{door.getsockname()[1]}/y?sslmode=verify-full&gssencmode=disable"
+        code, told = pit("-C", address, "list")
+        helper.join()
+    assert (code, "certificate cannot be checked" in told, "sslrootcert=system" in told) == (8, True, True)
 
 
 def test_no_queue_there(server, pit):
@@ -262,6 +282,8 @@ def test_the_sql_of_an_upgrade_is_shown_and_nothing_done(server):
     assert versions == [step.version for step in schema.MIGRATIONS]
     assert "CREATE TABLE" in sql
     assert server.sql("SELECT count(*) FROM pg_namespace WHERE nspname = 'planned'")[0][0] == 0
+    server.sql(sql)
+    assert upgrade_script(address) == ([], "")
     schema.bring_up(Wire(parse(address)), {"limits": {"staging": 2}})
     schema.bring_up(Wire(parse(address)), {"limits": {"api": "10/min"}})  # and the other stays
     assert upgrade_script(address) == ([], "")
@@ -271,3 +293,25 @@ def test_the_sql_of_an_upgrade_is_shown_and_nothing_done(server):
     assert "limit staging=2" in store.read(["T3"])[0].held
     store.close()
     server.sql("DROP SCHEMA planned CASCADE")
+
+
+def test_an_upgrade_takes_zero_bytes_out_of_what_is_there(server):
+    """One of them in a result kept every other from being pruned and archived."""
+    store = server.queue()
+    store.put([Task(id="A", title="a")])
+    (claim,) = store.claim(Want(worker="w", lease=60.0))
+    store.finish([End(claim=claim, attempt=Try(at=1.0, worker="w", kind="task"))])
+    (claim,) = store.claim(Want(worker="w", lease=60.0))
+    store.finish([End(claim=claim, result=Result(id="A", verdict=Verdict.DONE, output="old", finished=1.0))])
+    name, old = store.address.schema, r"\u0000\u0000 \\u0000 \\\u0000"
+    server.sql(f"UPDATE {name}.task SET result = left(result, -1) || %s", f',"reason":"{old}"}}')
+    server.sql(f"UPDATE {name}.attempt SET doc = left(doc, -1) || %s", f',"error":"{old}"}}')
+    with pytest.raises(Storage, match="Unicode"):
+        store.archive(0.0, dry_run=True)
+    server.sql(f"UPDATE {name}.meta SET version = 10")
+    assert schema.bring_up(Wire(parse(server.address(schema=name))), {}) == [11]
+    assert [mend.what for mend in store.archive(0.0, dry_run=True)] == ["A"]
+    (card,) = store.read(["A"])
+    kept = "\ufffd\ufffd \\u0000 \\\ufffd"
+    assert (card.result.reason, card.tries[0].error) == (kept, kept)
+    store.close()

@@ -227,12 +227,41 @@ def test_a_verb_that_takes_for_ever_is_undone_and_told(server, monkeypatch):
     store.close()
 
 
+def test_a_lock_that_others_keep_is_told_once_patience_is_over(server, monkeypatch):
+    """A verb waited fifty times for it, in silence; one that has no function waited as long as a statement may take."""
+    monkeypatch.setattr(connection, "STATEMENT", 10.0)
+    monkeypatch.setattr(connection, "LOCK", 0.1)
+    store = server.queue(patience="0s")
+    name = store.wire.schema
+    server._spoilt.add(store.address.schema)
+    server.sql(f"ALTER FUNCTION {name}.put_one SET lock_timeout = '100ms'")
+    with psycopg.connect(server.address()) as other:
+        other.execute(f"LOCK TABLE {name}.task IN ACCESS EXCLUSIVE MODE")
+        for call in (store.counts, lambda: store.put(tasks(1)), lambda: store.allot([""])):
+            with pytest.raises(Unavailable, match="others were in the way 1 times"):
+                call()
+    assert store.put(tasks(1)) == [Said.CREATED]
+    store.close()
+
+
+def test_every_hot_verb_is_planned_for_large_tables_and_waits_for_no_lock_for_ever(server):
+    store = server.queue()
+    verbs = server.sql(
+        "SELECT proname FROM pg_proc WHERE pronamespace = %s::regnamespace AND 'lock_timeout=5s' = ANY (proconfig)",
+        store.address.schema,
+    )
+    assert {verb for (verb,) in verbs} >= {"put", "put_one", "put_plain", "claim_one", "finish", "renew", "turn_one"}
+    store.close()
+
+
 def test_another_limit_that_somebody_has_set_stays(server):
-    store = server.queue(options="-cstatement_timeout%3D7s")
+    store = server.queue(options="-cstatement_timeout%3D7s%20-clock_timeout%3D3s")
     assert store.wire.ask("SHOW statement_timeout") == [("7s",)]
+    assert store.wire.ask("SHOW lock_timeout") == [("3s",)]
     store.close()
     store = server.queue()
     assert store.wire.ask("SHOW statement_timeout") == [("1min",)]
+    assert store.wire.ask("SHOW lock_timeout") == [("5s",)]
     store.close()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -14,9 +15,10 @@ from waits import PATIENCE
 from workshop import until
 
 from taskpit.errors import CursorLost, Lost, Storage, Unavailable, Unknown
+from taskpit.queue import Queue
 from taskpit.store.postgres.address import parse
 from taskpit.store.postgres.libpq import Connection, ServerError
-from taskpit.store.postgres.opening import init_database
+from taskpit.store.postgres.opening import address_in, init_database, leave_address
 from taskpit.store.postgres.row_text import as_ending, as_item, as_json
 from taskpit.store.postgres.store import PostgresStore
 from taskpit.task import Claim, End, Event, Result, Said, State, Task, Verdict, Want
@@ -192,6 +194,29 @@ def test_a_put_whose_answer_got_lost(store, cut):
     assert store.counts()[State.READY] == 1
 
 
+def test_a_put_whose_answer_got_lost_is_told_as_what_it_was(store, cut):
+    """The id was given to us just now, so nothing was there before; an id of one's own may have been."""
+    queue, (number,) = Queue(store, store.config, store.clock), store.allot([""])
+    store.allot = lambda _: [number]
+    cut.next()
+    assert queue.put([Task(id="", title="a")]) == [(number, Said.CREATED)]
+    assert queue.put([Task(id=number, title="a")]) == [(number, Said.EXISTS)]
+
+
+def test_a_put_whose_answer_never_came_names_the_ids_it_chose(server, cut):
+    """Repeated without them it would be a second task."""
+    store = server.queue(patience="0s")
+    queue = Queue(store, store.config, store.clock)
+    store.allot = lambda parents: [f"000{number + 1}" for number, _ in enumerate(parents)]
+    cut.next()
+    with pytest.raises(Unknown) as refused:
+        queue.put([Task(id="", title="a"), Task(id="mine", title="b"), Task(id="", title="c")])
+    assert "as 0001 to 0002: `pit show 0001`" in refused.value.hint
+    assert refused.value.details["ids"] == ["0001", "0002"]
+    assert queue.put([Task(id="0001", title="a")]) == [("0001", Said.EXISTS)]
+    store.close()
+
+
 def test_a_claim_whose_answer_got_lost(store, cut):
     """The same task, not another one."""
     store.put([Task(id="A", title="a"), Task(id="B", title="b")])
@@ -239,6 +264,21 @@ def test_a_note_whose_answer_got_lost(store, cut):
     store.note("A", "look", "ann")
     assert store.read(["A"])[0].notes.count("look") == 2
     assert [event.action for event in store.events()[0]].count("noted") == 2
+
+
+def test_a_pause_and_its_end_whose_answers_got_lost(store, cut):
+    """Each is told once, and as what it was; so is the end of a pause whose time has passed, as in a folder."""
+    cut.next()
+    store.pause("lunch", 0.0, "ann")
+    cut.next()
+    assert store.resume("ann")
+    assert not store.resume("ann")
+    store.pause("a moment", 1e-6, "ann")
+    assert store.paused() == ""
+    assert store.resume("ann")
+    cut.next()
+    assert not store.resume("ann")
+    assert [event.action for event in store.events()[0]] == ["paused", "resumed"] * 2
 
 
 def test_what_cannot_be_repeated_says_so(store, cut):
@@ -421,6 +461,36 @@ def test_a_queue_is_dumped_restored_on_another_server_and_goes_on(alone):
         restored.close()
     finally:
         other.remove()
+
+
+def test_a_copy_of_a_queue_has_papers_of_its_own(server, tmp_path, monkeypatch):
+    """What production runs finds production: a copy that works beside it took over the address in its papers."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    first = server.new()
+    schema = parse(first).schema
+    dump = tmp_path / "dump.sql"
+    dump.write_text(server.run("pg_dump", "-h", server.root, "-U", "pit", "-n", schema, "postgres"), encoding="utf-8")
+    server.sql("DROP DATABASE IF EXISTS copy")
+    server.sql("CREATE DATABASE copy")
+    subprocess.run([f"{server.programs}/psql", "-qh", server.root, "-U", "pit", "-f", dump, "copy"], check=True)
+
+    def papers(address, *, joins=True):
+        store = PostgresStore(parse(address))
+        if joins:
+            store.join("w", 60.0).leave()
+        store.close()
+        return store.info().papers
+
+    ours, copy = papers(first), papers(first.replace("/postgres?", "/copy?"))
+    assert ours != copy
+    assert (address_in(ours), address_in(copy)) == (first, first.replace("/postgres?", "/copy?"))
+    alias = f"{first}&application_name=x&hostaddr="
+    assert papers(alias) == ours == papers(first)  # the same queue by another address
+    os.unlink(f"{ours}/.taskpit/place")  # as it was before papers said whose they are: the address tells
+    leave_address(ours, first)
+    assert papers(first.replace("/postgres?", "/copy?")) == copy
+    assert papers(first, joins=False) == ours
+    server.sql("DROP DATABASE copy")
 
 
 # -- a hand in the tables --------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import signal
 from pathlib import Path
 
 import pytest
-from waits import until
+from waits import PATIENCE, until
 from workshop import Pit, alive, read_pid
 
 from taskpit import trust
@@ -17,7 +17,8 @@ from taskpit.cli.main import main
 from taskpit.keeper import sweep
 from taskpit.queue import Queue
 from taskpit.store.postgres.opening import leave_address
-from taskpit.task import Done, State
+from taskpit.task import Done, Failed, State, Task
+from taskpit.transfer import cards_of, copy, events_of
 
 SETTINGS = {"lease": "1m", "backoff": "0.1s", "backoff_longest": "0.2s"}
 
@@ -93,6 +94,20 @@ def test_a_claim_taken_away_stops_the_run(pit):
     assert pit.card(ids[0]).worker == "thief"
     assert pit.card(ids[0]).result is None
     assert fence != "thief"
+
+
+def test_what_cannot_be_put_in_order_keeps_no_pool_from_work(pit):
+    """The first sweep is told to have had trouble; tasks are worked on."""
+    pit.settings(**SETTINGS, keep_results="1s")
+    name = pit.queue.store.wire.schema
+    pit.server.sql(
+        f"INSERT INTO {name}.task (id, state, key, wish, doc, result) VALUES ('old', 'd', 'k', '', '{{}}', 'no JSON')"
+    )
+    pit.server.sql(f"INSERT INTO {name}.event (at, worker, action, id) VALUES (1, 'w', 'completed_task', 'old')")
+    (task_id,) = pit.put("one")
+    assert pit.start("--until", "empty", "--", "true").wait(PATIENCE) == 0
+    assert "the keeper had trouble" in pit.said()
+    assert pit.card(task_id).state is State.DONE
 
 
 def test_a_killed_pool_is_known_to_be_dead_at_once(pit):
@@ -175,7 +190,6 @@ def test_there_and_back(pit, tmp_path, capsys):
     """A folder into a database, and that into a folder: each compared, and resumed by doing it again."""
     folder = _pit_at(tmp_path / "old")
     from taskpit.task import Failed, Task
-    from taskpit.transfer import events_of
 
     folder.put([Task(id="", title=f"task {n}", body="some\ntext", tags=("a",), extra={"x": [1, 2]}) for n in range(4)])
     folder.put([Task(id="", title="waits", needs=("0003",), not_before=4e9)])
@@ -202,6 +216,21 @@ def test_there_and_back(pit, tmp_path, capsys):
     assert "mind the gap" in back.card("0003").notes
     assert back.card("0005").held
     back.close()
+
+
+def test_what_moves_shows_no_log_of_another_task(pit, server):
+    """Logs stay behind: the same name is another's in the new place."""
+    for queue, said in ((pit.queue, b"ours"), (other := Queue.open(server.new()), b"theirs")):
+        for task_id, more in (("first", ""), ("second", " again")):
+            queue.put([Task(id=f"{said.decode()}-{task_id}", title="x")])
+            claim = queue.claim("w")[0]
+            log = queue.store.keep_log("w", said + more.encode())
+            queue.finish(claim, Failed(error="no", log=log) if more else Done(log=log))
+    moved = copy(list(cards_of(other.store)), [], pit.queue.store, lambda text: text, layout="table")
+    assert moved.tasks == 2
+    logs = {name: pit.queue.store.read_log(name, 0, 100) for name in ("ours-first", "theirs-first", "theirs-second")}
+    assert logs == {"ours-first": (b"ours", 4), "theirs-first": (b"", 0), "theirs-second": (b"", 0)}
+    other.close()
 
 
 def test_a_folder_that_leads_there(server, tmp_path, capsys, monkeypatch):

@@ -12,11 +12,15 @@ from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
 import pytest
+from gateways import Served
 from waits import PATIENCE
 
+from taskpit.actions import undo
+from taskpit.queue import Queue
 from taskpit.store.postgres import changelog
 from taskpit.store.postgres.row_text import as_ending, as_item, as_json
 from taskpit.task import End, Event, Result, Said, State, Task, Try, Verdict, Want
+from taskpit.transfer import events_of
 
 RACES = 400 if os.environ.get("TASKPIT_LONG") else 20
 
@@ -300,6 +304,30 @@ def test_the_naive_tail_skips(server, monkeypatch):
     monkeypatch.setattr(changelog, "LINES", naive)
     store = server.queue()
     assert _late_writer(server, store) == ["late"]
+    store.close()
+
+
+@pytest.mark.parametrize("served", [False, True])
+def test_what_happened_last_is_known_while_another_writes(server, monkeypatch, tmp_path, served):
+    """A transaction anywhere on the server hides new lines from the tail, but not from who takes back or moves all."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.setattr(changelog, "PATIENCE", 0.0)
+    monkeypatch.setattr(changelog, "MANY", 2)
+    queue = Queue(store := server.queue(), store.config, store.clock)
+    gateway = Served(queue) if served else None
+    if gateway is not None:
+        queue = Queue(gateway.store(papers=str(tmp_path / "papers")), store.config, store.clock)
+    queue.put([task("older", by="ann")])
+    half = Half.put(store, task("other"))
+    queue.put([task(name, by="ann") for name in ("more", "and", "mistake")])
+    assert [event.about for event in queue.store.latest(9)[0]] == ["older"]
+    assert [event.about for event in events_of(queue.store)] == ["older", "more", "and", "mistake"]
+    assert undo(queue, "ann")[0] == "mistake"
+    half.commit()
+    assert [event.about for event in store.events()[0]].count("mistake") == 2
+    if gateway is not None:
+        queue.store.close()
+        gateway.close()
     store.close()
 
 

@@ -48,6 +48,7 @@ def bodies(ids):
     yield "page", {"state": None, "after": "", "limit": 50, "tied": False}
     yield "events", {"after": "", "limit": 50}
     yield "latest", {"limit": 50}
+    yield "unsettled", {"after": ""}
     yield "record", {"events": [wire.EVENT.write(Event(timestamp="", action="x", worker="w", worker_type="agent"))]}
     yield "note", {"task_id": ids[3], "text": "x", "worker": "w"}
     yield "keep_log", {"worker": "w", "data": "eA=="}

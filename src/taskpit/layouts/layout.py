@@ -104,13 +104,7 @@ class Layout(ABC):
 
     def check_worker(self, text: str) -> str:
         """The worker's name, if file names can carry it: without a dot, which ends it in a pit."""
-        if len(text) > LONGEST_WORKER or not is_worker(text):
-            raise Invalid(
-                f"worker name {text!r} is not allowed",
-                hint="Use letters, digits, dash, underscore and @, beginning with a letter or digit; no dot.",
-                text=text,
-            )
-        return text
+        return check_worker(text)
 
     @abstractmethod
     def new_id(self, number: int) -> str:
@@ -251,6 +245,17 @@ def check_word(text: str, what: str) -> str:
         raise Invalid(
             f"{what} {text!r} is not allowed",
             hint="Use letters, digits, dot, underscore and dash, beginning with a letter or digit.",
+            text=text,
+        )
+    return text
+
+
+def check_worker(text: str) -> str:
+    """The text, if a worker may be called this on any layout; Invalid says why not."""
+    if len(text) > LONGEST_WORKER or not is_worker(text):
+        raise Invalid(
+            f"worker name {text!r} is not allowed",
+            hint="Use letters, digits, dash, underscore and @, beginning with a letter or digit; no dot.",
             text=text,
         )
     return text

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from taskpit import keeper
 from taskpit.errors import Invalid, TaskpitError, Unknown
 from taskpit.nonces import fresh_name
-from taskpit.queue import Queue, cards
+from taskpit.queue import Queue, cards, unsettled
 from taskpit.serve import rights
 from taskpit.serve.batches import Batch
 from taskpit.serve.calls import Call, Calls
@@ -115,6 +115,7 @@ class Gateway:
             "page": self._page,
             "events": self._news,
             "latest": self._news,
+            "unsettled": self._unsettled,
         }
         self.waiting: Waiting | None = None
 
@@ -467,6 +468,10 @@ class Gateway:
         given = self._given(asked, asked.verb, asked.body)
         given["limit"] = min(given["limit"], LINES)
         return wire.VERBS[asked.verb][1].write(await self._run("look", getattr(self.store, asked.verb), **given))
+
+    async def _unsettled(self, asked: Asked) -> Any:
+        given = self._given(asked, asked.verb, asked.body)
+        return wire.VERBS[asked.verb][1].write(await self._run("look", unsettled, self.store, given["after"]))
 
     async def is_ready(self) -> bool:
         """Whether the store answers."""

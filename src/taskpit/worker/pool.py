@@ -143,8 +143,7 @@ class Pool:
             self._notes = {name: GroupNote(self.queue.store, name) for name in names}
             self._idle, self._judges = names[: self.options.slots], names[self.options.slots :]
             self._be_there()
-            for mend in self._heartbeat.sweep():  # by the store that has joined: it knows its names' orphans
-                self.show.mended(mend)
+            self._sweep_first()
             self._heartbeat.start()
             if self._streams:
                 self._streams.start()
@@ -162,6 +161,14 @@ class Pool:
             signal=number,
             error=self.error,
         )
+
+    def _sweep_first(self) -> None:
+        """By the store that has joined: it knows its names' orphans. Trouble with old things keeps nobody from work."""
+        try:
+            for mend in self._heartbeat.sweep():
+                self.show.mended(mend)
+        except Storage as error:
+            self.show.say(f"the keeper had trouble: {error}")
 
     def _close(self, members: list[Member], before: dict[int, Any]) -> None:
         with self._turn:

@@ -106,6 +106,15 @@ def parse(text: str) -> PostgresAddress:
     )
 
 
+def place_of(text: str) -> tuple[str, ...]:
+    """The server, database and schema of an address, without who asks and how."""
+    address = parse(text)
+    parts = urlsplit(address.server)
+    named = dict(parse_qsl(parts.query))
+    words = (named.get(key, "") for key in ("host", "hostaddr", "port", "dbname"))
+    return parts.netloc.rpartition("@")[2].lower(), parts.path, *words, address.schema
+
+
 def _joined(netloc: str, path: str, query: str) -> str:
     """An address of these parts; without a host, too, which means this machine's own server."""
     return f"postgresql://{netloc}{path}" + (f"?{query}" if query else "")

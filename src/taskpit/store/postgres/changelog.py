@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 #: How long a reader waits for transactions under way before it shows only what is before them, in seconds.
 PATIENCE = 1.0
+#: Lines that are read at once where all are wanted.
+MANY = 10_000
 
 #: Lines after a place, and whether more are there that cannot be shown yet.
 LINES = """
@@ -93,6 +95,17 @@ class Changelog:
             return [], f"{self._space}/{now}/0/0/0/"
         events = [_event(*line[5:]) for line in lines] if limit else []
         return events, self._cursor(now, lines[-1])
+
+    def unsettled(self, after: str) -> list[Event]:
+        """All lines after a cursor as they stand: also those that others, not committed yet, may still come before."""
+        _, place = self._place(after)
+        found: list[Event] = []
+        while True:
+            rows = [row for row in self._wire.ask(LINES, {**place, "limit": MANY}) if row[2] is not None]
+            found += [_event(*row[5:]) for row in rows]
+            if len(rows) < MANY:
+                return found
+            place = dict(zip(("era", "xid", "seq"), rows[-1][2:5], strict=True))
 
     def _cursor(self, epoch: int, line: Sequence[Any]) -> str:
         """The place after a line."""

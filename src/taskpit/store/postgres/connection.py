@@ -13,7 +13,7 @@ import time
 from taskpit.errors import Unavailable, Unknown
 from taskpit.store.postgres.address import quoted, unreadable, without_secrets
 from taskpit.store.postgres.libpq import Connection, ServerError, is_readable
-from taskpit.store.postgres.server_errors import is_gone, is_undone, translate
+from taskpit.store.postgres.server_errors import IN_USE, is_gone, is_undone, translate
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,12 +27,16 @@ FIRST, LONGEST = 0.02, 1.0
 #: No verb takes longer than so many seconds: one that does is undone, and whoever asked is told. Who has set another
 #: limit (for the user, the database, in the address) keeps it; upkeep that looks at every task has none.
 STATEMENT = 60.0
+#: Nor waits longer than this for what others have locked, before it lets them go first and tries again.
+LOCK = 5.0
 #: A pooler is known by this: another process answers than the one that we were connected to.
 MEET = """
-    SELECT pg_backend_pid(), CASE WHEN pg_backend_pid() = %(pid)s AND current_setting('statement_timeout') = '0'
-                             THEN set_config('statement_timeout', %(limit)s, false) END
+    SELECT pg_backend_pid(), (
+        SELECT max(set_config(x.name, x.value, false))
+        FROM (VALUES ('statement_timeout', %(limit)s), ('lock_timeout', %(lock)s)) x(name, value)
+        WHERE pg_backend_pid() = %(pid)s AND current_setting(x.name) = '0')
 """
-#: What was undone since others were in the way is tried this often.
+#: What was undone since others were in the way is tried this often; what they had locked, until patience is over.
 TURNS = 50
 #: A dead peer is noticed after about half a minute; an unreachable one when connecting, after ten seconds.
 OURS = {
@@ -67,7 +71,8 @@ class Wire:
             raise unreadable(self.address.whole, "the database's own client does not understand it")
         connection = Connection(self.address.server, OURS)
         if not self.pooled:  # else sessions are others', too: what they are set to is the server's business
-            answers = connection.execute(MEET, {"pid": connection.pid, "limit": f"{STATEMENT:.0f}s"})[0][0]
+            words = {"pid": connection.pid, "limit": f"{STATEMENT:.0f}s", "lock": f"{1000 * LOCK:.0f}ms"}
+            answers = connection.execute(MEET, words)[0][0]
             self.pooled = self.address.pooled is None and answers != connection.pid
         connection.prepares = not self.pooled
         self._met = True
@@ -106,7 +111,7 @@ class Wire:
             try:
                 connection = self._take()
                 if slow and not self.pooled:
-                    connection.execute("SET statement_timeout = 0")
+                    connection.execute("SET statement_timeout = 0; SET lock_timeout = 0")
                 rows = connection.execute(text, None if words is None else {**words, "again": again})
                 if slow:
                     connection.close()
@@ -132,7 +137,7 @@ class Wire:
         """Whether it may have happened; raises where trying again is of no use."""
         if connection is not None and is_undone(error):
             self._give(connection)
-            if turns >= TURNS:
+            if turns >= TURNS or (error.sqlstate == IN_USE and time.monotonic() >= until):
                 raise Unavailable(f"others were in the way {turns} times: {error}", hint="Try again.") from error
             return again
         told = translate(error, self.address)

@@ -130,7 +130,7 @@ def load() -> _Library:
 def is_readable(address: str) -> bool:
     """Whether the library understands this address."""
     pq = load()
-    parsed = pq.PQconninfoParse(address.encode(), None)
+    parsed = pq.PQconninfoParse(address.encode("utf-8", "surrogateescape"), None)
     if parsed:
         pq.PQconninfoFree(parsed)
     return bool(parsed)
@@ -183,7 +183,7 @@ def _listed(kind: int, values: list[bytes]) -> bytes:
 def _whole(text: str) -> bytes:
     if "\0" in text:
         raise ServerError("a text for PostgreSQL cannot contain a zero byte", "22021")
-    return text.encode()
+    return text.encode("utf-8", "replace")  # half a letter, as in a file
 
 
 def _text(data: bytes) -> str:
@@ -266,7 +266,9 @@ class Connection:
         #: Whether statements are prepared that come often.
         self.prepares = True
         given = {**usual, "dbname": address, "client_encoding": "UTF8"}
-        keys, values = ([word.encode() for word in words] for words in (given.keys(), given.values()))
+        keys, values = (
+            [word.encode("utf-8", "surrogateescape") for word in words] for words in (given.keys(), given.values())
+        )
         array = c_char_p * (len(given) + 1)
         self._connect(array(*keys, None), array(*values, None))
         if self._pq.PQstatus(self._session) != CONNECTED:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from taskpit import schema
 from taskpit.clock import iso
 from taskpit.errors import Invalid, Lost
-from taskpit.layouts.layout import check_word
+from taskpit.layouts.layout import check_word, check_worker
 from taskpit.task import Lock, Said, worker_type
 
 TYPE_CHECKING = False
@@ -20,6 +20,7 @@ FIELDS = "name, holder, kind, number, acquired, expires"
 def take(ask: Ask, name: str, worker: str, seconds: float, kind: str) -> Lock:
     """The name is this worker's; Lost says whose it is."""
     check_word(name, "name of a lock")
+    check_worker(worker)
     if seconds <= 0:
         raise Invalid("a lock must last some time", name=name)
     row = ask(

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 #: Where a folder keeps the address it leads to.
 ADDRESS = ".taskpit/address"
+#: Where papers say whose they are: a queue's place, by which a copy is told from it.
+PLACE = ".taskpit/place"
 #: How addresses begin.
 SCHEMES = ("postgresql://", "postgres://")
 #: PostgreSQL cuts longer names.
@@ -37,8 +39,13 @@ def is_address(text: str) -> bool:
 
 def address_in(root: str) -> str | None:
     """The address a folder leads to, if it does."""
+    return _line_in(root, ADDRESS)
+
+
+def _line_in(root: str, name: str) -> str | None:
+    """What a file there says, if it says anything."""
     try:
-        return fs.read(f"{root}/{ADDRESS}", LONGEST)[0].decode("utf-8", "replace").strip() or None
+        return fs.read(f"{root}/{name}", LONGEST)[0].decode("utf-8", "replace").strip() or None
     except OSError:
         return None
 
@@ -56,14 +63,42 @@ def leave_address(root: str, address: str) -> None:
     trust.remember(root)  # who writes the address here means it
 
 
-def papers_of(space: str) -> str:
-    """The folder of this machine's user for this queue."""
+def papers_of(space: str, place: str, address: str) -> str:
+    """The folder of this machine's user for this queue. A copy of it, which has the same name, has one of its own.
+
+    The first to come has the folder with the plain name; it is still theirs after a restore to the same address.
+    """
     if not is_word(space):
         raise Invalid(
             f"the queue's own name in the database is {space[:80]!r}, which cannot be the name of a folder",
             hint="The database's owner can mend the column `space` of the table `meta`.",
         )
-    return trust.state_path("queues", space)
+    usual = trust.state_path("queues", space)
+    whose, known = _line_in(usual, PLACE), address_in(usual)
+    if whose == place or not (whose or known) or (known and _is_same_place(known, address)):
+        return usual
+    return f"{usual}-{place}"
+
+
+def leave_place(papers: str, place: str) -> None:
+    """These papers are of the queue in this place."""
+    if _line_in(papers, PLACE) == place:
+        return
+    try:
+        fs.make_dir(f"{papers}/.taskpit")
+        fs.replace(f"{papers}/{PLACE}", f"{place}\n".encode(), f"{papers}/.taskpit/.{fs.fresh_name()}", sync=False)
+    except OSError as error:
+        raise storage_error(error) from error
+
+
+def _is_same_place(one: str, other: str) -> bool:
+    """Whether both addresses name the same server, database and schema, whoever asks and however."""
+    from taskpit.store.postgres.address import place_of
+
+    try:
+        return place_of(one) == place_of(other)
+    except Invalid:
+        return False
 
 
 def open_database(text: str, clock: Clock | None = None, papers: str = "") -> PostgresStore:
@@ -90,14 +125,16 @@ def upgrade_script(text: str) -> tuple[list[int], str]:
     _need_driver()
     from taskpit.store.postgres.address import parse, quoted
     from taskpit.store.postgres.connection import Wire
-    from taskpit.store.postgres.schema import missing, script
+    from taskpit.store.postgres.schema import missing, texts
 
     address = parse(text)
     steps = missing(Wire(address))
-    told = [f"CREATE SCHEMA IF NOT EXISTS {quoted(address.schema)};"] if steps and steps[0].version == 1 else []
+    if not steps:
+        return [], ""
+    told = ["BEGIN;", f"CREATE SCHEMA IF NOT EXISTS {quoted(address.schema)};"][: 1 + (steps[0].version == 1)]
     for step in steps:
-        told += [f"-- version {step.version}", *(script(name, address.schema) for name in step.files)]
-    return [step.version for step in steps], "\n".join(told)
+        told += [f"-- version {step.version}", *texts(step, address.schema)]
+    return [step.version for step in steps], "\n".join([*told, "COMMIT;"])
 
 
 def roles_script(schema: str) -> tuple[str, list[str]]:

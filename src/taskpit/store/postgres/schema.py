@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import time
+from hashlib import sha256
 
 from taskpit.config import Config, Hooks, parse
 from taskpit.errors import NotFound, Storage, TaskpitError, Unavailable
@@ -15,7 +16,7 @@ from taskpit.records import Value
 from taskpit.store.postgres.address import quoted
 from taskpit.store.postgres.libpq import ServerError
 from taskpit.store.postgres.row_text import as_json
-from taskpit.store.postgres.server_errors import translate
+from taskpit.store.postgres.server_errors import IN_USE, translate
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,8 +33,6 @@ OLDEST_SERVER = 130000
 LOCK = 1953720679
 #: How long a migration waits for a table that somebody uses, before it lets others go first and tries again.
 LOCK_SECONDS, TURNS = 2, 30
-#: The code of an error: a table was in use for so long.
-IN_USE = "55P03"
 
 
 class Migration(Value):
@@ -55,6 +54,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     Migration(version=8, serves=1, files=("0002_verbs.sql", "0003_ends.sql")),
     Migration(version=9, serves=1, files=("0008_files.sql", "0003_ends.sql")),
     Migration(version=10, serves=1, files=("0003_ends.sql",)),
+    Migration(version=11, serves=1, files=("0009_zeros.sql", "0003_ends.sql")),
 )
 
 
@@ -65,6 +65,8 @@ class Meta(Value):
     serves: int
     #: This queue and no other.
     space: str
+    #: Where it is: this server, database and schema. A copy has another.
+    place: str
     config: Config
     #: How far the server's clock is ahead of ours, in seconds.
     offset: float
@@ -144,9 +146,8 @@ def _migrate(connection: Connection, address: PostgresAddress) -> list[int]:
     version = _version(connection, f"{quoted(schema)}.meta")
     for step in MIGRATIONS:
         if step.version > version:
-            for name in step.files:
-                connection.execute(script(name, schema))
-            _note(connection, schema, step)
+            for text in texts(step, schema):
+                connection.execute(text)
             done.append(step.version)
     _begin_era(connection, schema)
     connection.execute("COMMIT")
@@ -163,12 +164,14 @@ def _begin_era(connection: Connection, schema: str) -> None:
         connection.execute(f"ALTER TABLE {quoted(schema)}.event ALTER COLUMN era SET DEFAULT {int(era)}")
 
 
-def _note(connection: Connection, schema: str, step: Migration) -> None:
-    connection.execute(
-        f"INSERT INTO {quoted(schema)}.meta (version, serves, space) VALUES (%(version)s, %(serves)s, %(space)s) "  # noqa: S608 - a quoted name
-        "ON CONFLICT (one) DO UPDATE SET version = excluded.version, serves = excluded.serves",
-        {"version": step.version, "serves": step.serves, "space": os.urandom(6).hex()},
+def texts(step: Migration, schema: str) -> list[str]:
+    """The SQL of one step, which ends with the version that the queue has then."""
+    note = (
+        f"INSERT INTO {quoted(schema)}.meta (version, serves, space) "  # noqa: S608 - a quoted name
+        f"VALUES ({step.version}, {step.serves}, substr(md5(random()::text || clock_timestamp()), 1, 12))\n"
+        "    ON CONFLICT (one) DO UPDATE SET version = excluded.version, serves = excluded.serves;"
     )
+    return [*(script(name, schema) for name in step.files), note]
 
 
 def look(wire: Wire) -> Meta:
@@ -178,6 +181,8 @@ def look(wire: Wire) -> Meta:
         "SELECT version, serves, space, config, extract(epoch FROM clock_timestamp())::float8, "
         "current_setting('fsync'), current_setting('synchronous_commit'), "
         "current_setting('synchronous_standby_names'), current_setting('full_page_writes'), "
+        "(SELECT c.relnamespace || '/' || d.oid FROM pg_class c, pg_database d "
+        "WHERE c.oid = m.tableoid AND d.datname = current_database()), "
         "(SELECT c.system_identifier::text FROM pg_control_system() c), to_jsonb(m) ->> 'system' FROM {s}.meta m"
     )
     try:
@@ -190,7 +195,7 @@ def look(wire: Wire) -> Meta:
         raise
     if not rows:
         raise NotFound(f"there is no queue in schema {wire.address.schema}")
-    version, serves, space, config, now, *settings, here, born = rows[0]
+    version, serves, space, config, now, *settings, place, here, born = rows[0]
     _check(wire.address, version, serves)
     if here != born:
         told = "the queue was restored from a copy of another server's, and has not gone on here yet"
@@ -202,6 +207,7 @@ def look(wire: Wire) -> Meta:
         version=version,
         serves=serves,
         space=space,
+        place=sha256(f"{here}/{place}".encode()).hexdigest()[:12],
         # What is run on this machine is never taken from a database: its workers can write there.
         config=parse(jsontext.loads(config) if config else {}).replace(hooks=Hooks()),
         offset=now - (before + time.time()) / 2,

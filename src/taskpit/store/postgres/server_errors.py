@@ -10,14 +10,19 @@ if TYPE_CHECKING:
     from taskpit.store.postgres.address import PostgresAddress
     from taskpit.store.postgres.libpq import ServerError
 
+#: What others have locked was waited for, for as long as that may take.
+IN_USE = "55P03"
 #: Codes and beginnings of codes: the whole was undone since others were in the way, so it can be tried again.
-UNDONE = ("40001", "40P01", "55P03")
+UNDONE = ("40001", "40P01", IN_USE)
 #: The server goes away, comes up, or is no longer the one that writes.
 GONE = ("08", "57P01", "57P02", "57P03", "57P05", "25006")
 
 _MISSING = "Make one with `pit init {address}`."
 _PASSWORD = "Look at the user and the password in the address, in PGPASSWORD or in ~/.pgpass."  # noqa: S105 - words
 _RIGHTS = "Give the user CREATE on the database, or USAGE on the schema and all rights on what is in it."
+
+#: Our own code: there is no certificate by which the server's could be checked.
+ROOTS = "roots"
 
 #: Code, kind of error, what is told (beside the server's own words), what to do.
 KNOWN: tuple[tuple[str, type[TaskpitError], str, str], ...] = (
@@ -26,6 +31,12 @@ KNOWN: tuple[tuple[str, type[TaskpitError], str, str], ...] = (
     ("3F000", NotFound, "there is no queue in schema {schema}", _MISSING),
     ("42P01", NotFound, "there is no queue in schema {schema}", _MISSING),
     ("42883", Storage, "the queue in schema {schema} lacks something", "`pit init {address}` brings it up to date."),
+    (
+        ROOTS,
+        Storage,
+        "the server's certificate cannot be checked",
+        "Add sslrootcert=system to the address (whom this machine trusts), or sslrootcert=FILE.",
+    ),
     ("42501", Storage, "this user may not do that", _RIGHTS),
     (
         "25006",
@@ -45,13 +56,14 @@ KNOWN: tuple[tuple[str, type[TaskpitError], str, str], ...] = (
     ("57014", Unavailable, "the server gave up on it; nothing was changed", "Try again; see statement_timeout there."),
 )
 
-#: What libpq says without a code, when no server has answered yet.
+#: What libpq says without a code, when no server has answered yet; * is anything.
 SAID = (
     ("password authentication failed", "28"),
     ("no password supplied", "28"),
     ("no pg_hba.conf entry", "28"),
     ("role ", "28"),
-    ("does not exist", "3D000"),
+    ('database "*" does not exist', "3D000"),
+    ("root certificate file", ROOTS),
     ("too many clients", "53300"),
     ("remaining connection slots", "53300"),
     ("read-only", "25006"),
@@ -61,7 +73,7 @@ SAID = (
 
 def _code(error: ServerError) -> str:
     text = str(error)
-    return error.sqlstate or next((code for words, code in SAID if words in text), "")
+    return error.sqlstate or next((code for words, code in SAID if all(one in text for one in words.split("*"))), "")
 
 
 def is_undone(error: ServerError) -> bool:

@@ -11,14 +11,14 @@ import time
 
 from taskpit.clock import Clock, iso
 from taskpit.errors import Invalid, Lost, TaskpitError, TooLarge
-from taskpit.layouts.layout import check_word
+from taskpit.layouts.layout import check_word, check_worker
 from taskpit.store.port import Info, Lapse
 from taskpit.store.postgres import locks, run_files, schema, upkeep
 from taskpit.store.postgres.archive import Archive
 from taskpit.store.postgres.cards import Look
 from taskpit.store.postgres.changelog import Changelog
 from taskpit.store.postgres.connection import Wire
-from taskpit.store.postgres.opening import leave_address, papers_of
+from taskpit.store.postgres.opening import leave_address, leave_place, papers_of
 from taskpit.store.postgres.row_text import UNREADABLE, Lapsed, as_ending, as_item, as_json, as_row, is_plain, read_task
 from taskpit.store.postgres.wakeup import Listening
 from taskpit.store.postgres.workers import PostgresMember, born, here, is_dead
@@ -87,7 +87,8 @@ class PostgresStore:
         self.wire = Wire(address)
         try:
             self._meta = meta = schema.look(self.wire)
-            self._papers = papers or papers_of(meta.space)
+            self._papers = papers or papers_of(meta.space, meta.place, address.whole)
+            self._place = "" if papers else meta.place
         except BaseException:
             self.wire.close()
             raise
@@ -222,6 +223,7 @@ class PostgresStore:
 
     def _wish(self, want: Want) -> dict[str, Any]:
         """What the server is told of a wish for one task of any sort."""
+        check_worker(want.worker)
         member = self._members.get(want.worker)
         return {
             "worker": want.worker,
@@ -277,6 +279,8 @@ class PostgresStore:
 
     def stop(self, ids: Sequence[str]) -> None:
         """Seen at the next renewal, by this holder or the next."""
+        for task_id in ids:
+            check_word(task_id, "id")
         self._ask(
             "INSERT INTO {s}.stop SELECT t.id FROM {s}.task t WHERE t.id = ANY (%(ids)s) AND t.state = 'o' "
             "ON CONFLICT DO NOTHING RETURNING id",
@@ -304,6 +308,7 @@ class PostgresStore:
 
     def join(self, worker: str, lease: float, *, patience: float = 1.0) -> PostgresMember:  # noqa: ARG002 - no judge is in the way
         """A row with the worker's name and process; it lasts while the store is used."""
+        check_worker(worker)
         row = self._ask(
             "SELECT {s}.join_as(%(worker)s, %(host)s, %(pid)s, %(born)s, %(lease)s, %(dead)s::bigint[], "
             "%(again)s, %(now)s)",
@@ -317,10 +322,16 @@ class PostgresStore:
         if row[0] is None:
             raise Lost(f"a living process already works here as {worker}", worker=worker)
         member = PostgresMember(worker, row[0], lease, self._leave)
+        self._own_papers()
         leave_address(self._papers, self.address.whole)  # what it runs finds the queue by its papers
         with self._turn:
             self._members[worker] = member
         return member
+
+    def _own_papers(self) -> None:
+        """They say whose they are, unless a person has named the folder: a copy of the queue leaves them alone."""
+        if self._place:
+            leave_place(self._papers, self._place)
 
     def _leave(self, member: PostgresMember) -> None:
         with self._turn:
@@ -397,6 +408,8 @@ class PostgresStore:
 
     def archive(self, older: float, *, dry_run: bool = False) -> list[Mend]:
         """Done tasks that ended so many seconds ago leave for files among the papers, by which they are still found."""
+        if not dry_run:
+            self._own_papers()
         return self._archive.put_away(self._ask, older, dry_run=dry_run)
 
     # -- looking -----------------------------------------------------------------------------------
@@ -432,6 +445,10 @@ class PostgresStore:
         """The last of them that no other can come before."""
         return self._log.latest(limit)
 
+    def unsettled(self, after: str) -> list[Event]:
+        """Those that `events` does not show yet, since others may come before them."""
+        return self._log.unsettled(after)
+
     def record(self, events: Sequence[Event]) -> None:
         """Told from outside."""
         self._log.record(events, self.clock.now())
@@ -444,6 +461,7 @@ class PostgresStore:
 
     def keep_log(self, worker: str, data: bytes) -> str:
         """In a table of its own."""
+        check_worker(worker)
         sql = "INSERT INTO {s}.log (worker, at, data) VALUES (%(worker)s, %(at)s, %(data)s) RETURNING n"
         number = self._ask(sql, repeat=False, worker=worker, at=self.clock.now(), data=data)[0][0]
         return f"{run_files.PLACE}{number}"

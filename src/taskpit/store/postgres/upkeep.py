@@ -23,17 +23,25 @@ if TYPE_CHECKING:
             """The rows it answers."""
 
 
+#: Whether this very line was written by a call whose answer got lost: it is among the last.
+TOLD = """
+    (%(again)s AND EXISTS (
+        SELECT 1 FROM (SELECT * FROM {s}.event x ORDER BY x.era DESC, x.xid DESC, x.seq DESC LIMIT 10000) e
+        WHERE (e.at, e.worker, e.action) = (%(at)s, %(worker)s, %(action)s)))
+"""
 PAUSE = """
-    WITH p AS (
-        INSERT INTO {s}.pause (said, until) VALUES (%(said)s, %(until)s)
+    WITH fresh AS (SELECT 1 WHERE NOT {told}),
+    p AS (
+        INSERT INTO {s}.pause (said, until) SELECT %(said)s, %(until)s FROM fresh
         ON CONFLICT (one) DO UPDATE SET said = excluded.said, until = excluded.until)
-    INSERT INTO {s}.event (at, worker, action, details) VALUES (%(at)s, %(worker)s, 'paused', %(reason)s) RETURNING 1
-"""
+    INSERT INTO {s}.event (at, worker, action, details)
+        SELECT %(at)s, %(worker)s, %(action)s, %(reason)s FROM fresh RETURNING 1
+""".replace("{told}", TOLD)
 RESUME = """
-    WITH p AS (DELETE FROM {s}.pause p RETURNING p.until)
-    INSERT INTO {s}.event (at, worker, action)
-        SELECT %(at)s, %(worker)s, 'resumed' FROM p WHERE p.until = 0 OR p.until > %(at)s RETURNING 1
-"""
+    WITH p AS (DELETE FROM {s}.pause p RETURNING 1),
+    e AS (INSERT INTO {s}.event (at, worker, action) SELECT %(at)s, %(worker)s, %(action)s FROM p RETURNING 1)
+    SELECT 1 FROM e UNION ALL SELECT 1 WHERE {told}
+""".replace("{told}", TOLD)
 NOTE = """
     WITH fresh AS (
         SELECT 1 WHERE NOT (%(again)s AND EXISTS (
@@ -56,13 +64,14 @@ DIGEST = """
 
 def pause(ask: Ask, clock: Clock, reason: str, seconds: float, worker: str) -> None:
     """Nobody is given anything until then."""
-    now = clock.now()
+    now, reason = clock.now(), reason.replace("\0", "")
     ask(
         PAUSE,
         said=f"paused by {worker}: {reason}",
         until=now + seconds if seconds else 0.0,
         at=now,
         worker=worker,
+        action="paused",
         reason=reason,
     )
 
@@ -70,7 +79,7 @@ def pause(ask: Ask, clock: Clock, reason: str, seconds: float, worker: str) -> N
 def resume(ask: Ask, clock: Clock, worker: str) -> bool:
     """Tasks are given out again; False if they were all the time."""
     now = clock.now()
-    return bool(ask(RESUME, at=now, worker=worker))
+    return bool(ask(RESUME, at=now, worker=worker, action="resumed"))
 
 
 def paused(ask: Ask, clock: Clock) -> str:

@@ -321,6 +321,14 @@ class RemoteStore:
         news: tuple[list[Event], str] = self._ask("latest", limit=limit)
         return news
 
+    def unsettled(self, after: str) -> list[Event]:
+        """What the store there does not show yet; a gateway of before tells of none."""
+        try:
+            events: list[Event] = self._ask("unsettled", after=after)
+        except Invalid:
+            return []
+        return events
+
     def record(self, events: Sequence[Event]) -> None:
         """Told from outside."""
         for start in range(0, len(events), wire.TOGETHER):

@@ -32,6 +32,7 @@ LARGEST_BYTES = LARGEST_BODY * 5 // 8
 #: Verbs that only look: asked twice, they look twice.
 LOOKS = (
     *("hello", "paused", "read", "resolve", "page", "counts", "events", "latest", "locks", "check"),
+    "unsettled",
     *("read_log", "artifacts", "read_artifact"),
 )
 #: How long a claim waits at the gateway, in seconds: proxies cut what is silent for a minute.
@@ -236,6 +237,7 @@ VERBS: Mapping[str, tuple[Mapping[str, Kind], Kind]] = {
     "counts": ({}, COUNTS),
     "events": ({"after": TEXT, "limit": COUNT}, NEWS),
     "latest": ({"limit": COUNT}, NEWS),
+    "unsettled": ({"after": TEXT}, many(EVENT)),
     "record": ({"events": many(EVENT)}, NOTHING),
     "note": ({"task_id": TEXT, "text": BODY, "worker": TEXT}, NOTHING),
     "keep_log": ({"worker": TEXT, "data": BYTES}, TEXT),

@@ -466,7 +466,7 @@ DO $$
 DECLARE verb text; setting text;
 BEGIN
     FOR verb IN SELECT p.oid::regprocedure::text FROM pg_proc p WHERE p.pronamespace = '{q}'::regnamespace AND p.proname IN (
-        'put', 'put_plain', 'claim', 'claim_one', 'finish', 'renew', 'turn', 'turn_one', 'reopen', 'places') LOOP
+        'put', 'put_one', 'put_plain', 'claim', 'claim_one', 'finish', 'renew', 'turn', 'turn_one', 'reopen', 'places') LOOP
         FOREACH setting IN ARRAY ARRAY['enable_seqscan', 'enable_bitmapscan', 'enable_hashjoin', 'enable_mergejoin',
                                         'jit'] LOOP
             EXECUTE format('ALTER FUNCTION %s SET %s = off', verb, setting);
