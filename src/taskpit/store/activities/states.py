@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from taskpit.store.locks import LockFile
 
 
+#: How the reason begins that holds what has words nobody can read.
+UNREADABLE = "it cannot be read"
+
+
 class ActivityState(Value):
     """An activity and its lock, as they are now."""
 
@@ -127,11 +131,10 @@ class ActivityStates:
 
     def _whole_held(self, standing: ActivityState) -> str:
         """Why nothing of its work item may be taken: what that needs, or when it may begin."""
-        head, item = standing.item.head, standing.item.item
+        item = standing.item.item
         if item == standing.activity.id:
             return ""
-        whole = names.load(item, {word: head.get(word) for word in ("depends_on", "hold", "not_before")})
-        reason = rules.held(whole, self.items.folder.clock.now(), self.state_of)
+        reason = rules.held(whole(standing.item), self.items.folder.clock.now(), self.state_of)
         return f"{item}: {reason}" if reason else ""
 
     # -- cards -------------------------------------------------------------------------------------
@@ -241,11 +244,20 @@ def _step_state(fields: dict[str, object]) -> State:
     return verdict.state if verdict else State.READY
 
 
+def whole(progress: Progress) -> Task:
+    """What stands before all activities of a work item, as a task; words that cannot be read hold it, and it alone."""
+    fields = {word: progress.head.get(word) for word in ("depends_on", "hold", "not_before")}
+    try:
+        return names.load(progress.item, fields)
+    except Invalid as error:
+        return Task(id=progress.item, title=progress.title, hold=f"{UNREADABLE}: {error.message}")
+
+
 def _own_task(progress: Progress) -> Task:
     try:
         return progress.as_task()
     except Invalid as error:
-        return Task(id=progress.item, title=progress.title, hold=f"it cannot be read: {error.message}")
+        return Task(id=progress.item, title=progress.title, hold=f"{UNREADABLE}: {error.message}")
 
 
 def _own_status(progress: Progress) -> str:
