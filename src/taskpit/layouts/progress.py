@@ -355,12 +355,14 @@ class Progress:
         append(self.document, "blockers", blocker)
         return str(blocker["id"])
 
-    def unblock(self, activity_id: str, how: str, now: float) -> None:
-        """Its open blockers are resolved; what blocks the whole work item stays."""
-        for one in self.blockers(activity_id):
-            if activity_id in self._blocked(one):
-                one["resolved_at"] = iso(now)
-                one["resolution"] = how
+    def unblock(self, activity_id: str, how: str, now: float, only: str = "") -> bool:
+        """Its open blockers are resolved, or those of just these words; what blocks the whole work item stays."""
+        found = [one for one in self.blockers(activity_id) if activity_id in self._blocked(one)]
+        found = [one for one in found if only in ("", one.get("description"))]
+        for one in found:
+            one["resolved_at"] = iso(now)
+            one["resolution"] = how
+        return bool(found)
 
     def pivot(self) -> Any | None:
         """The pivot that is under way, if one is."""
