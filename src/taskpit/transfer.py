@@ -229,10 +229,7 @@ def copy(
     Their own bytes are used only where the layout is the same.
     """
     left = _bring_pause(cargo.paused, into)
-    put_heads = getattr(into, "put_heads", None)
-    if put_heads is not None:
-        put_heads(cargo.heads, WORKER)
-    elif cargo.heads:
+    if cargo.heads and not hasattr(into, "put_under"):
         named = ", ".join(cargo.heads)
         left += (f"there are no work items there: what {named} had beside activities was not carried",)
     carried = _carried(cargo.heads, into)
@@ -248,7 +245,7 @@ def copy(
     )
     for number, card in enumerate(cards, start=1):
         fresh = _renamed(_under(card, carried), new_ids)
-        already = place(fresh, into)
+        already = place(fresh, into, cargo.heads.get(item_of(card.task.id)))
         released = (fresh.task.id,) if card.state is State.CLAIMED else ()
         moved = moved.replace(
             tasks=moved.tasks + 1, already=moved.already + already, released=moved.released + released
@@ -274,7 +271,7 @@ def _bring_pause(paused: str, into: Store) -> tuple[str, ...]:
 
 
 def _carried(heads: Heads, into: Store) -> dict[str, Progress]:
-    """Headers that say the same there: what they bar is barred."""
+    """Headers that say the same there, or come with their first activity: what they bar is barred."""
     same = getattr(into, "same_heads", None)
     there = same(heads) if same is not None and heads else set()
     return {item: Progress(item, document) for item, document in heads.items() if item in there}
@@ -336,11 +333,16 @@ def _renamed(card: Card, new_ids: dict[str, str]) -> Card:
     return card.replace(task=fresh, result=result)
 
 
-def place(card: Card, into: Store) -> bool:
-    """Bring one task to where it was; True if it was there already. One with a past is nobody's to take before that."""
+def place(card: Card, into: Store, header: Mapping[str, Any] | None = None) -> bool:
+    """Bring one task to where it was; True if it was there already. One with a past is nobody's to take before that.
+
+    A work item that is not there yet comes with its first activity: without any, it would be one to take.
+    """
     task = card.task
     finished = card.state in (State.DONE, State.FAILED)
-    said = into.put([task.arriving() if finished or card.tries else task])[0]
+    asked = task.arriving() if finished or card.tries else task
+    put_under = getattr(into, "put_under", None) if header else None
+    said = put_under(asked, header) if put_under is not None else into.put([asked])[0]
     there = _settled(task.id, into)
     if there is None or (said is Said.CONFLICT and there.task.wish() != task.wish()):
         raise errors.Conflict(f"{task.id} exists in the new place with other content", id=task.id)

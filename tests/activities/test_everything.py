@@ -292,6 +292,22 @@ def test_work_items_come_with_all_that_bars_them(barred, tmp_path):
     target.close()
 
 
+def test_no_work_item_is_given_out_before_its_activities_are_there(barred, tmp_path, monkeypatch):
+    """Without any it would stand for itself."""
+    target = make(tmp_path / "target", barred.clock)
+    create, taken = target.store.items.create, []
+
+    def contested(*words):
+        made = create(*words)
+        taken.extend(claim.task.id for claim in target.claim("agent-1"))
+        return made
+
+    monkeypatch.setattr(target.store.items, "create", contested)
+    moved(barred, target, "activities")
+    assert set(taken) <= {"WI-005-A2"}, "of which an agent may do a part"
+    target.close()
+
+
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_what_work_items_barred_is_held_where_there_are_none(layout, barred, tmp_path):
     target = make_other(tmp_path / "there", layout, barred.clock)

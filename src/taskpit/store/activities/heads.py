@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 
 from taskpit.errors import Invalid
-from taskpit.layouts import activities as names
 from taskpit.layouts.progress import ENDED, OF_THE_FILE, Progress
 from taskpit.store.activities.items import Items
 from taskpit.task import State
@@ -26,23 +25,15 @@ def heads(items: Items) -> dict[str, dict[str, Any]]:
     return found
 
 
-def put(items: Items, given: Mapping[str, dict[str, Any]], worker: str) -> None:
-    """Work items with these headers and no activities yet; what is there already stays as it is."""
-    for item, document in given.items():
-        title = Progress(item, document).title
-        if items.create(item, names.folder_name(item, title), dict(document)):
-            items.tell("work_item_created", item, worker, title)
-
-
 def same(items: Items, given: Mapping[str, dict[str, Any]]) -> set[str]:
-    """Those that say the same here, but for how far they are."""
+    """Those that say the same here, but for how far they are, or are not here yet."""
     found = set()
     for item, document in given.items():
         try:
             here = items.get(item)
         except Invalid:
             continue
-        if here is not None and _gist(here) == _gist(Progress(item, document)):
+        if here is None or _gist(here) == _gist(Progress(item, document)):
             found.add(item)
     return found
 

@@ -258,14 +258,15 @@ class ActivityStore(House):
         return headers.heads(self.items)
 
     @verb
-    def put_heads(self, given: Mapping[str, dict[str, object]], worker: str) -> None:
-        """Work items that have this beside their activities, which come after them."""
-        headers.put(self.items, given, worker)
+    def put_under(self, task: Task, header: Mapping[str, object]) -> Said:
+        """An activity; with it its work item and what that has beside activities, if it is not there yet."""
+        self.vet([task])
+        return taking.put(self.items, task, header)
 
     @verb
     @steadily
     def same_heads(self, given: Mapping[str, dict[str, object]]) -> set[str]:
-        """Those that are the same here."""
+        """Those that are the same here, or not here yet."""
         return headers.same(self.items, given)
 
     # -- the changelog -----------------------------------------------------------------------------
