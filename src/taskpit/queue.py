@@ -183,7 +183,7 @@ class Queue:
     ) -> list[Claim]:
         """Up to `count` tasks for this worker; waits up to `wait` seconds for the first. Empty: none.
 
-        A task named by id that can't be had raises: Held, Lost, Conflict or NotFound, with the reason.
+        A task named by id that can't be had raises: Nothing, Held, Lost, Conflict or NotFound, with the reason.
         """
         want = Want(
             worker=worker,

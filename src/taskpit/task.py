@@ -356,6 +356,8 @@ class Card(Value):
     #: Results of superseded claims, kept aside.
     late: tuple[str, ...] = ()
     notes: str = ""
+    #: Why no agent may take it by words that are not its task's: its work item's, or that a part of it is for people.
+    barred: str = ""
 
     @property
     def checked(self) -> str:

@@ -28,11 +28,10 @@ from taskpit.layouts.markdown_task import load_task
 from taskpit.queue import Queue
 from taskpit.records import Value
 from taskpit.task import Said, State, Task
-from taskpit.text import did_you_mean
+from taskpit.text import did_you_mean, fence_after
 
 _FIELD = re.compile(r"\{([a-z][a-z0-9_-]*)\}")
 _SECTION = re.compile(r"^# +(?:([A-Za-z0-9][\w-]*): +)?(.+)$")
-_FENCE = re.compile(r"\s*(```|~~~)")
 
 
 class Recipe(Value):
@@ -76,10 +75,10 @@ def _sections(text: str) -> tuple[list[str], list[tuple[str, str, str]]]:
     """The lines before the first task, and inner name, title and rest of each task."""
     head: list[str] = []
     found: list[tuple[str, str, list[str]]] = []
-    fenced = False
+    fence = ""
     for line in text.splitlines():
-        fenced ^= bool(_FENCE.match(line))
-        section = None if fenced else _SECTION.match(line)
+        fence = fence_after(line, fence)
+        section = None if fence else _SECTION.match(line)
         if section:
             found.append((section[1] or "", section[2].strip(), []))
         else:

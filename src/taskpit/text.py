@@ -36,6 +36,20 @@ def plain(text: str) -> str:
     return re.sub(_UNSAFE, "", text.replace("\r\n", "\n"))
 
 
+def fence_after(line: str, fence: str) -> str:
+    """The fence that is open after this line of Markdown, if `fence` was open before it; empty is none.
+
+    Only one of the same letter, and of at least that length, closes it.
+    """
+    text = line.strip()
+    run = text[: len(text) - len(text.lstrip(text[:1]))] if text[:1] in ("`", "~") else ""
+    if len(run) < 3:
+        return fence
+    if fence:
+        return "" if text == run and run.startswith(fence) else fence
+    return "" if "`" in run and "`" in text[len(run) :] else run  # code inside a line is no fence
+
+
 def revealed(text: str) -> str:
     """The same with everything to be seen: what a terminal would obey, and letters that nobody sees, as escapes.
 

@@ -1,20 +1,25 @@
 """Moving tasks between queues, whatever their layouts or stores: as JSON lines, or straight across.
 
 Works through the Store port alone, so it serves every pair of stores. Nothing is lost: what a layout has
-no word for is carried along; ids it can't carry are mapped, and the old one is kept. Every step can be
-repeated, so a transfer that was interrupted is resumed by running it again.
+no word for is carried along; ids it can't carry are mapped, and the old one is kept. Headers of work items
+go where there are such; elsewhere, what they barred is held. Every step can be repeated, so a transfer that
+was interrupted is resumed by running it again.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
+import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from taskpit import errors, layouts, schema
 from taskpit.clock import instant, iso
 from taskpit.explain import ENDING
+from taskpit.layouts.activities import item_of
+from taskpit.layouts.progress import Progress
 from taskpit.queue import new_events, unsettled
 from taskpit.records import Value
 from taskpit.store.port import Looking, Store
@@ -45,6 +50,22 @@ PATIENCE = 5.0
 LIKE = layouts.get("pit").like
 
 
+#: Headers of work items, as plain values.
+Heads = Mapping[str, dict[str, Any]]
+_PAUSED = re.compile(r"paused by (.+?): (.*?)(?:, until (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ))?\Z", re.DOTALL)
+
+
+class Cargo(Value):
+    """All that is moved of a queue."""
+
+    cards: tuple[Card, ...] = ()
+    events: tuple[Event, ...] = ()
+    layout: str = ""
+    heads: Heads = {}
+    #: Who paused it, why and until when.
+    paused: str = ""
+
+
 class Moved(Value):
     """What a transfer did."""
 
@@ -54,6 +75,22 @@ class Moved(Value):
     released: tuple[str, ...] = ()
     #: Ids that had to be mapped: old and new.
     mapped: tuple[tuple[str, str], ...] = ()
+    #: Tasks that are held there by words that were not their own, and those words.
+    held: tuple[tuple[str, str], ...] = ()
+    #: What was not carried, in sentences.
+    left: tuple[str, ...] = ()
+
+
+def cargo_of(store: Store) -> Cargo:
+    """Everything."""
+    cards, events = tuple(cards_of(store)), tuple(events_of(store))
+    return Cargo(cards=cards, events=events, layout=store.info().layout, heads=heads_of(store), paused=store.paused())
+
+
+def heads_of(store: Looking) -> Heads:
+    """Headers of work items, where there are some."""
+    look = getattr(store, "heads", None)
+    return look() if look is not None else {}
 
 
 def cards_of(store: Looking) -> Iterator[Card]:
@@ -77,9 +114,11 @@ def events_of(store: Looking) -> list[Event]:
 
 
 def dump(store: Store) -> Iterator[str]:
-    """The queue as JSON lines: a head, a line for each task, a line for each event."""
-    info = store.info()
-    yield _line(kind="queue", schema=SCHEMA, layout=info.layout)
+    """The queue as JSON lines: a head, then a line for each work item's header, each task and each event."""
+    paused = store.paused()
+    yield _line(kind="queue", schema=SCHEMA, layout=store.info().layout, **({"paused": paused} if paused else {}))
+    for item, document in heads_of(store).items():
+        yield _line(kind="work_item", id=item, document=document)
     for card in cards_of(store):
         yield _line(kind="task", **_facts(card))
     for event in events_of(store):
@@ -105,6 +144,8 @@ def _facts(card: Card) -> dict[str, Any]:
         facts["tries"] = [_plain(one) for one in card.tries]
     if card.notes:
         facts["notes"] = card.notes
+    if card.barred:
+        facts["barred"] = card.barred
     return facts
 
 
@@ -115,11 +156,12 @@ def _plain(value: Result | Try) -> dict[str, Any]:
     return fields
 
 
-def load(lines: Iterable[str]) -> tuple[list[Card], list[Event], str]:
-    """The cards and events in JSON lines made by `dump`, and their layout; Invalid names a bad line."""
+def load(lines: Iterable[str]) -> Cargo:
+    """What is in JSON lines made by `dump`; Invalid names a bad line."""
     cards: list[Card] = []
     events: list[Event] = []
-    layout = ""
+    heads: dict[str, dict[str, Any]] = {}
+    layout = paused = ""
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
@@ -127,14 +169,24 @@ def load(lines: Iterable[str]) -> tuple[list[Card], list[Event], str]:
             fields = read_json(line)
             kind = fields.pop("kind")
             if kind == "queue":
-                layout = _layout(fields)
+                layout, paused = _layout(fields), str(fields.get("paused") or "")
+            elif kind == "work_item":
+                heads[_item(fields)] = fields["document"]
             elif kind == "task":
                 cards.append(_card(fields))
             elif kind == "event":
                 events.append(Event.of(fields))
         except (ValueError, TypeError, KeyError, AttributeError, errors.Invalid) as error:
             raise errors.Invalid(f"line {number} is not from `pit export`: {error}", line=number) from None
-    return cards, events, layout
+    return Cargo(cards=tuple(cards), events=tuple(events), layout=layout, heads=heads, paused=paused)
+
+
+def _item(fields: dict[str, Any]) -> str:
+    """The work item of a line; ValueError or Invalid if what follows is no header of one."""
+    item = str(fields["id"])
+    if item_of(item) != item or not isinstance(fields["document"], dict) or fields["document"].get("activities"):
+        raise ValueError("it is no header of a work item")
+    return Progress(item, fields["document"]).item
 
 
 def _layout(head: dict[str, Any]) -> str:
@@ -159,6 +211,7 @@ def _card(fields: dict[str, Any]) -> Card:
         result=schema.load_result(result) if result else None,
         tries=tuple(schema.load_try(one) for one in fields.get("tries", ())),
         notes=str(fields.get("notes", "")),
+        barred=str(fields.get("barred", "")),
     )
 
 
@@ -166,32 +219,77 @@ def _card(fields: dict[str, Any]) -> Card:
 
 
 def copy(
-    cards: Sequence[Card],
-    events: Sequence[Event],
+    cargo: Cargo,
     into: Store,
     check_id: Callable[[str], str],
     *,
-    layout: str,
     step: Callable[[int], None] = lambda _: None,
 ) -> Moved:
     """These tasks are in the other queue, with results, tries and events. `step` hears how far it is.
 
-    `layout` is the one the tasks come from: their own bytes are used only where it is the same.
+    Their own bytes are used only where the layout is the same.
     """
-    if layout != into.info().layout:
+    left = _bring_pause(cargo.paused, into)
+    if cargo.heads and not hasattr(into, "put_under"):
+        named = ", ".join(cargo.heads)
+        left += (f"there are no work items there: what {named} had beside activities was not carried",)
+    carried = _carried(cargo.heads, into)
+    cards = [_kept(card, carried) for card in cargo.cards]
+    if cargo.layout != into.info().layout:
         cards = [card.replace(task=card.task.replace(source=b"")) for card in cards]
     new_ids = map_ids([card.task.id for card in cards], check_id, _like(into))
-    moved = Moved(mapped=tuple((old, new) for old, new in new_ids.items() if old != new))
+    now_held = (one for one, was in zip(cards, cargo.cards, strict=True) if one.task.hold != was.task.hold)
+    moved = Moved(
+        mapped=tuple((old, new) for old, new in new_ids.items() if old != new),
+        held=tuple((new_ids[card.task.id], card.barred) for card in now_held),
+        left=left,
+    )
     for number, card in enumerate(cards, start=1):
-        fresh = _renamed(card, new_ids)
-        already = place(fresh, into)
+        fresh = _renamed(_under(card, carried), new_ids)
+        already = place(fresh, into, cargo.heads.get(item_of(card.task.id)))
         released = (fresh.task.id,) if card.state is State.CLAIMED else ()
         moved = moved.replace(
             tasks=moved.tasks + 1, already=moved.already + already, released=moved.released + released
         )
         step(number)
-    _copy_events(events, new_ids, into)
+    _copy_events(cargo.events, new_ids, into)
     return moved
+
+
+def _bring_pause(paused: str, into: Store) -> tuple[str, ...]:
+    """A new queue is paused as the old one is. One with tasks of its own is not: that is told."""
+    said = _PAUSED.match(paused)
+    by, reason, until = said.groups() if said else (WORKER, paused, None)
+    seconds = 0.0
+    with contextlib.suppress(ValueError):  # a time that is none ends nothing
+        seconds = instant(until, 0.0) - time.time() if until else 0.0
+    if not paused or seconds < 0 or into.paused():
+        return ()
+    if any(into.counts().values()):
+        return (f"the queue was {paused}; here, tasks are given out",)
+    into.pause(reason, seconds, by)
+    return ()
+
+
+def _carried(heads: Heads, into: Store) -> dict[str, Progress]:
+    """Headers that say the same there, or come with their first activity: what they bar is barred."""
+    same = getattr(into, "same_heads", None)
+    there = same(heads) if same is not None and heads else set()
+    return {item: Progress(item, document) for item, document in heads.items() if item in there}
+
+
+def _kept(card: Card, carried: Mapping[str, Progress]) -> Card:
+    """What was barred by more than its own words is held there, unless those words are there, too."""
+    if not card.barred or item_of(card.task.id) in carried:
+        return card
+    return card.replace(task=card.task.replace(hold="; ".join(filter(None, (card.task.hold, card.barred)))))
+
+
+def _under(card: Card, carried: Mapping[str, Progress]) -> Card:
+    """What blocks its whole work item stands in the header, and holds it once."""
+    head = carried.get(item_of(card.task.id))
+    shared = head.hold(card.task.id, {}) if head else ""
+    return card.replace(task=card.task.replace(hold="")) if shared and shared == card.task.hold else card
 
 
 def _like(into: Store) -> Callable[[str], Iterator[str]]:
@@ -237,11 +335,16 @@ def _renamed(card: Card, new_ids: dict[str, str]) -> Card:
     return card.replace(task=fresh, result=result, tries=tuple(one.replace(log="") for one in card.tries))
 
 
-def place(card: Card, into: Store) -> bool:
-    """Bring one task to where it was; True if it was there already. One with a past is nobody's to take before that."""
+def place(card: Card, into: Store, header: Mapping[str, Any] | None = None) -> bool:
+    """Bring one task to where it was; True if it was there already. One with a past is nobody's to take before that.
+
+    A work item that is not there yet comes with its first activity: without any, it would be one to take.
+    """
     task = card.task
     finished = card.state in (State.DONE, State.FAILED)
-    said = into.put([task.arriving() if finished or card.tries else task])[0]
+    asked = task.arriving() if finished or card.tries else task
+    put_under = getattr(into, "put_under", None) if header else None
+    said = put_under(asked, header) if put_under is not None else into.put([asked])[0]
     there = _settled(task.id, into)
     if there is None or (said is Said.CONFLICT and there.task.wish() != task.wish()):
         raise errors.Conflict(f"{task.id} exists in the new place with other content", id=task.id)
@@ -286,7 +389,13 @@ def _take(task: Task, into: Store) -> Claim:
 def _copy_events(events: Sequence[Event], new_ids: dict[str, str], into: Store) -> None:
     """The old changelog behind the new one, each line once, and a last line that tells of them."""
     there = events_of(into)
-    renamed = [event.replace(task_id=new_ids.get(event.task_id, event.task_id)) for event in events]
+    renamed = [
+        event.replace(
+            task_id=new_ids.get(event.task_id, event.task_id),
+            activity_id=new_ids.get(event.activity_id, event.activity_id),
+        )
+        for event in events
+    ]
     known = set(map(repr, there))  # a queue may be brought back into itself
     renamed = [event for event in renamed if repr(event) not in known]
     if not renamed:
@@ -301,10 +410,13 @@ def _copy_events(events: Sequence[Event], new_ids: dict[str, str], into: Store) 
     into.record([*renamed, last])
 
 
-def verify(cards: Sequence[Card], into: Store, check_id: Callable[[str], str]) -> list[str]:
+def verify(cargo: Cargo, into: Store, check_id: Callable[[str], str]) -> list[str]:
     """What is not the same in the new place, in sentences; empty is what one wants."""
+    carried = _carried(cargo.heads, into)
+    cards = [_kept(card, carried) for card in cargo.cards]
     new_ids = map_ids([card.task.id for card in cards], check_id, _like(into))
-    wrong = []
+    heads = cargo.heads if hasattr(into, "same_heads") else {}
+    wrong = [f"{item} stands otherwise there" for item in heads if item not in carried]
     for card in cards:
         fresh = _renamed(card, new_ids)
         there = into.read([fresh.task.id])[0]

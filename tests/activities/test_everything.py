@@ -8,10 +8,11 @@ import time
 import pytest
 from boxes import LAYOUTS, make_fast, pit, read
 from boxes import make as make_other
-from workitems import FIRST, ITEM, SECOND, actions, by_hand, file_of, make, put, status, steps, take
+from workitems import FIRST, ITEM, SECOND, actions, by_hand, entry, file_of, make, put, status, steps, take
 
 from taskpit import layouts, transfer
 from taskpit.clock import Clock
+from taskpit.layouts.progress import Progress
 from taskpit.queue import Queue
 from taskpit.store.activities import steps as moves
 from taskpit.task import Ask, Done, Evidence, Failed, State, Task
@@ -197,11 +198,11 @@ def furnished(tmp_path, clock):
 
 def moved(source, target, layout):
     check = layouts.get(layout).check_id
-    cards, events = list(transfer.cards_of(source.store)), transfer.events_of(source.store)
-    done = transfer.copy(cards, events, target.store, check, layout=source.store.info().layout)
-    assert transfer.verify(cards, target.store, check) == []
+    cargo = transfer.load(transfer.dump(source.store))
+    done = transfer.copy(cargo, target.store, check)
+    assert transfer.verify(cargo, target.store, check) == []
     there = transfer.events_of(target.store)
-    transfer.copy(cards, events, target.store, check, layout=source.store.info().layout)
+    transfer.copy(cargo, target.store, check)
     assert transfer.events_of(target.store) == there
     return done
 
@@ -241,9 +242,117 @@ def test_moved_twice_is_moved_once(tmp_path):
         queue.close()
 
 
+#: Work items of which no agent may take anything, each for a reason of its own.
+BARRED = {
+    "WI-001-cancelled": "title: Old plan\nstatus: cancelled\nactivities: [{id: A1}]\n",
+    "WI-002-waits": (
+        "work_item: {title: Later, description: All of it, depends_on: [WI-003]}\nactivities:\n"
+        "  - {id: A1}\n  - {id: A2, actor: Person, hold: look first}\n"
+    ),
+    "WI-003-replanned": "title: New plan\npivots: [{reason: GraphQL, started_by: ann}]\nactivities: [{id: A1}]\n",
+    "WI-004-blocked": (
+        "title: Stuck\nblockers:\n  - {id: B1, description: no contract}\n"
+        "  - {id: B2, activity_id: A1, resolved: true}\n"
+        "activities:\n  - {id: A1}\n  - {id: A2, tries: [{error: once, counted: true}]}\n"
+    ),
+    "WI-005-approved": (
+        "title: Release\nactivities:\n  - {id: A1, actor: human}\n"
+        "  - {id: A2, tasks: [{id: T1}, {id: T2, actor: human}]}\n"
+    ),
+    "WI-006-odd": "depends_on: [{id: WI-010}]\nactivities: [{id: A1}]\n",
+    "WI-007-alone": "title: Alone\ntype: chore\nactor: human\npivots: [{reason: anew}]\n",
+    "WI-008-later": "not_before: 2999-01-01\nactivities: [{id: A1}]\n",
+    "WI-009-odd": "activities: [{id: A1, status: wondering}]\n",
+}
+
+
+@pytest.fixture
+def barred(tmp_path):
+    """A queue of such work items."""
+    queue = make(tmp_path / "barred")
+    for name, text in BARRED.items():
+        by_hand(queue, text, folder=name)
+    yield queue
+    queue.close()
+
+
+def test_work_items_come_with_all_that_bars_them(barred, tmp_path):
+    target = make(tmp_path / "target", barred.clock)
+    done = moved(barred, target, "activities")
+    assert (done.tasks, done.left) == (12, ())
+    assert done.held == (("WI-007", "WI-007 is being replanned: anew; only a person may do it"),)
+    for item, document in transfer.heads_of(barred.store).items():
+        before, after = (Progress(item, one) for one in (document, transfer.heads_of(target.store)[item]))
+        assert (after.title, after.status, after.pivot()) == (before.title, before.status, before.pivot())
+        assert after.head.get("description") == before.head.get("description")
+        assert list(after.blockers()) == list(before.blockers())
+    assert "hold" not in entry(target, "WI-004-A1"), "the blocker of the whole holds it, and is resolved once"
+    taken = [claim.task.id for claim in target.claim("agent-1", count=99)]
+    assert taken == ["WI-005-A2"] == [claim.task.id for claim in barred.claim("agent-1", count=99)], "a part of that"
+    target.close()
+
+
+def test_no_work_item_is_given_out_before_its_activities_are_there(barred, tmp_path, monkeypatch):
+    """Without any it would stand for itself."""
+    target = make(tmp_path / "target", barred.clock)
+    create, taken = target.store.items.create, []
+
+    def contested(*words):
+        made = create(*words)
+        taken.extend(claim.task.id for claim in target.claim("agent-1"))
+        return made
+
+    monkeypatch.setattr(target.store.items, "create", contested)
+    moved(barred, target, "activities")
+    assert set(taken) <= {"WI-005-A2"}, "of which an agent may do a part"
+    target.close()
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_what_work_items_barred_is_held_where_there_are_none(layout, barred, tmp_path):
+    target = make_other(tmp_path / "there", layout, barred.clock)
+    done = moved(barred, target, layout)
+    assert target.claim("agent-1", count=99) == []
+    new = dict(done.mapped)
+    holds = {old: target.card(new.get(old, old)).task.hold for old in ("WI-001-A1", "WI-002-A2", "WI-005-A2")}
+    assert holds == {
+        "WI-001-A1": "WI-001 is cancelled",
+        "WI-002-A2": "look first; WI-002 needs WI-003; only a person may do it",
+        "WI-005-A2": "its task WI-005-A2-T2 is for a person",
+    }
+    assert "WI-001, WI-002" in done.left[0]
+    target.close()
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_lines_of_the_changelog_tell_of_what_it_is_called_there(layout, tmp_path):
+    source = furnished(tmp_path, FakeClock())
+    target = make_other(tmp_path / "there", layout, source.clock)
+    new = dict(moved(source, target, layout).mapped)
+    told = [event.activity_id for event in transfer.events_of(target.store)]
+    assert new.get(FIRST, FIRST) in told
+    assert not set(told) & new.keys()
+    for queue in (source, target):
+        queue.close()
+
+
+def test_a_header_that_is_another_there_bars_what_comes(tmp_path):
+    clock = FakeClock()
+    source, target = make(tmp_path / "source", clock), make(tmp_path / "target", clock)
+    by_hand(source, BARRED["WI-001-cancelled"])
+    by_hand(target, "title: Old plan\n")
+    cargo, check = transfer.cargo_of(source.store), layouts.get("activities").check_id
+    assert transfer.copy(cargo, target.store, check).held == ((FIRST, "WI-001 is cancelled"),)
+    assert target.claim("agent-1") == []
+    assert transfer.verify(cargo, target.store, check) == ["WI-001 stands otherwise there"]
+    for queue in (source, target):
+        queue.close()
+
+
 def test_commands_that_move(tmp_path, folder):
     run(folder, "add", "Alone")
-    assert pit("-C", folder, "convert", tmp_path / "pit", "--layout", "pit").code == 0
+    answer = pit("-C", folder, "convert", tmp_path / "pit", "--layout", "pit")
+    assert (answer.code, "what WI-001 had beside activities was not carried" in answer.err) == (0, True)
     assert {task["title"] for task in run(tmp_path / "pit", "list")} == {"Backend", "Frontend", "Alone"}
     assert pit("-C", tmp_path / "pit", "convert", tmp_path / "again", "--layout", "activities").code == 0
     assert {task["title"] for task in run(tmp_path / "again", "list")} == {"Backend", "Frontend", "Alone"}

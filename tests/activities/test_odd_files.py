@@ -6,7 +6,22 @@ import os
 
 import pytest
 from boxes import pit
-from workitems import FIRST, ITEM, LEASE, by_hand, entry, file_of, load, lock_of, make, put, save, status, take
+from workitems import (
+    FIRST,
+    ITEM,
+    LEASE,
+    by_hand,
+    disorder,
+    entry,
+    file_of,
+    load,
+    lock_of,
+    make,
+    put,
+    save,
+    status,
+    take,
+)
 
 from taskpit.errors import Invalid, NotFound, Unavailable
 from taskpit.keeper import sweep
@@ -106,6 +121,9 @@ def test_what_is_no_activity_is_told(queue):
         ("created_at: yesterday", False),
         ("created_at: 2026-01-24", False),
         ("updated_at: 2020-01-24 10:00:00", False),
+        ("not_before: 17.12.2027", True),
+        ("not_before: [x]", True),
+        ("not_before: +30m", True),
         ("tasks: none", False),
         ("tasks: [~, word, {title: no id}]", False),
         ("tries: [1, {what: ever}]", False),
@@ -122,6 +140,16 @@ def test_odd_values(field, held, queue):
     if not held:
         assert queue.finish(take(queue), Done())[0] is Said.OK
         assert field.partition("\n")[0].strip("? ") in path.read_text() or "status" in field
+
+
+@pytest.mark.parametrize("field", ["depends_on: [{id: WI-009}]", "not_before: 17.12.2027", "not_before: [x]"])
+def test_odd_values_of_a_whole_work_item_hold_it_alone(field, queue):
+    by_hand(queue, f"{field}\nactivities:\n  - id: A1\n")
+    by_hand(queue, "activities:\n  - id: A1\n", folder="WI-002-fine")
+    assert [claim.task.id for claim in queue.claim("agent-1", count=9)] == ["WI-002-A1"]
+    assert queue.card(FIRST).held.startswith("WI-001: it cannot be read: WI-001: ")
+    assert len(queue.store.page().cards) == 2
+    assert [(found.kind, found.what) for found in disorder(queue)] == [("unreadable", "WI-001")]
 
 
 @pytest.mark.parametrize("result", ["ok", "[1]", "{evidence: {what: ever}, attempt: x, children: abc, cost: 3}", "~"])

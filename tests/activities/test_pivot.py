@@ -142,6 +142,23 @@ def test_live_locks_are_blocked(queue, items):
     assert queue.card(SECOND).held == "", "the new plan resolves it"
 
 
+def test_what_people_have_against_it_stays(queue):
+    """A new plan resolves what it blocked itself, no more, and tells so; what it drops is told, too."""
+    blocker = "blockers:\n  - {id: B1, activity_id: A3, description: legal has not signed}\n"
+    by_hand(queue, DOCUMENT.replace("not begun}", "not begun, status: blocked, not_before: 2999-01-01}") + blocker)
+    items, claim = queue.store.items, take(queue, SECOND)
+    pivot.start(items, ITEM, "ann", "GraphQL")
+    pivot.mark_blocked(items, ITEM, pivot.live(items, ITEM), "ann", "GraphQL")
+    queue.finish(claim, Release())
+    assert pivot.finish(items, ITEM, "ann", drop=[FOURTH, f"{FIRST}-T1"])[0] == [SECOND, THIRD]
+    assert [one["id"] for one in items.get(ITEM).blockers()] == ["B1"]
+    assert (queue.card(SECOND).held, queue.card(THIRD).held) == ("", "legal has not signed")
+    assert (status(queue, SECOND), status(queue, THIRD)) == ("pending", "blocked")
+    assert "not_before" in entry(queue, THIRD)
+    assert [actions(queue, one)[-1:] for one in (SECOND, THIRD)] == [["unblocked"], []]
+    assert (actions(queue, FOURTH), actions(queue, f"{FIRST}-T1")) == (["cancelled_activity"], ["cancelled_task"])
+
+
 def test_who_is_at_work_when_the_plan_is_new_goes_on(queue, items):
     claim = take(queue, SECOND)
     moves.start(items, f"{SECOND}-T2", "agent-1")

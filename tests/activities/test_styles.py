@@ -123,3 +123,11 @@ def test_nor_does_the_rest_of_its_life(style, queue):
     gone = {line[2:].partition(":")[0].strip() for line in lines if line[0] == "-"}
     assert gone <= LIFE | {"blockers"}
     assert queue.card(FIRST).state is State.DONE
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o660])
+def test_it_keeps_its_mode(queue, mode):
+    path = by_hand(queue, TOOL)
+    path.chmod(mode)
+    queue.finish(take(queue, FIRST), Release())
+    assert path.stat().st_mode & 0o777 == mode

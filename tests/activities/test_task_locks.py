@@ -152,6 +152,22 @@ def test_an_agent_that_is_done_leaves_the_rest_to_people(queue, items):
     assert queue.card(FIRST).state is State.DONE
 
 
+@pytest.mark.parametrize("actor", ["human", "Person", "designer"])
+def test_what_comes_after_a_persons_task_is_not_done_before_it(actor, queue):
+    by_hand(
+        queue, DOCUMENT.replace("title: two", f"title: two, actor: {actor}").replace("actor: human}", "depends_on: T2}")
+    )
+    assert queue.finish(take(queue), Done())[0] is Said.OK
+    assert steps(queue) == {T1: "completed", T2: "awaiting_human", T3: "pending"}
+    assert queue.claim("agent-2") == []
+    if actor == "designer":  # nobody here is one: the word has to be mended first
+        return
+    assert moves.finish(queue.store.items, T2, "ann", "human") is State.READY, "the approval deploys nothing"
+    assert (status(queue), steps(queue)[T3]) == ("pending", "pending")
+    assert queue.finish(take(queue, worker="agent-2"), Done())[0] is Said.OK
+    assert (queue.card(FIRST).state, steps(queue)[T3]) == (State.DONE, "completed")
+
+
 def test_a_person_that_is_done_completes_all(queue, items):
     assert queue.finish(take(queue, worker="ann", kind="human"), Done())[0] is Said.OK
     assert set(steps(queue).values()) == {"completed"}

@@ -138,6 +138,12 @@ def test_a_template_of_one_task_needs_no_names(kitchen):
     assert kitchen("add", "--from", "one").out == "0001  Water the plants\n"
 
 
+@pytest.mark.parametrize("inner", ["```\n# Not a task\n```", "~~~~\n# Not a task", "```` x\n# Not a task"])
+def test_code_inside_code_makes_no_task(kitchen, inner):
+    kitchen.write("doc", f"# Write the page\n\n````md\n{inner}\n`````\n\n# Publish it\n")
+    assert kitchen("add", "--from", "doc").out == "0001  Write the page\n0002  Publish it\n"
+
+
 def test_a_link_is_no_template(kitchen, place):
     (place / "secret.md").write_text("# x\n", encoding="utf-8")
     (place / "pit" / "templates" / "link.md").symlink_to(place / "secret.md")

@@ -10,6 +10,7 @@ import pytest
 from waits import until
 
 from taskpit.crew.member import _tell_waiting
+from taskpit.errors import Nothing
 from taskpit.queue import Queue
 from taskpit.store.memory import MemoryStore
 from taskpit.store.opening import init
@@ -34,7 +35,8 @@ def test_big_tasks_are_claimed_by_those_who_ask_for_them(queue):
     (small,) = queue.claim("snake-1", big=False)
     assert small.task.id == "0002"
     assert queue.claim("snake-1", big=False, count=5) == []
-    assert queue.claim("snake-1", ids=["0001"], big=False) == []
+    with pytest.raises(Nothing, match="not of the sort"):
+        queue.claim("snake-1", ids=["0001"], big=False)
     (big,) = queue.claim("planner", big=True)
     assert big.task.id == "0001"
     assert queue.claim("planner", big=True) == []

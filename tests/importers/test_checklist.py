@@ -40,6 +40,8 @@ PLANS = {
     "the same twice": ("- [ ] test\n- [ ] test\n", {"test": []}),
     "bold titles": ("- [ ] **Write the API**\n", {"Write the API": []}),
     "code between": ("```\n- [ ] no item\n```\n- [ ] a\n", {"a": []}),
+    "code inside code": ("````\n```\n- [ ] no item\n```\n~~~\n````\n- [ ] a\n", {"a": []}),
+    "code inside a line": ("- [ ] a\n```x``` y\n- [ ] b\n", {"a": [], "b": []}),
     "text between": ("We begin.\n\n- [ ] a\n\nThen we go on.\n\n- [ ] b\n", {"a": [], "b": []}),
 }
 

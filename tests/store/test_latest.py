@@ -87,7 +87,7 @@ def test_a_log_that_another_queue_brought_does_not_hide_what_happened_here(tmp_p
     other.store.record([told(number) for number in range(100)])
     clock.advance(1000 * 86400)
     queue.put([task(1)])
-    transfer.copy([], transfer.events_of(other.store), queue.store, str, layout="pit")
+    transfer.copy(transfer.Cargo(events=tuple(transfer.events_of(other.store)), layout="pit"), queue.store, str)
     found, _ = newest(queue.store, iso(clock.now() - 60))
     assert [event.action for event in found] == ["added_task"]
     queue.put([task(2)])

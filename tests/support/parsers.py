@@ -299,7 +299,8 @@ RECORDS = (
     b'{"id": 1, "title": "x", "priority": "P1", "needs": [{"depends_on_id": 2}], "created": "2026-01-24T10:00:00Z"}\n'
 )
 TRANSFER = (
-    b'{"kind": "queue", "schema": 1, "layout": "pit"}\n'
+    b'{"kind": "queue", "schema": 1, "layout": "pit", "paused": "paused by ann: lunch"}\n'
+    b'{"kind": "work_item", "id": "WI-001", "document": {"title": "x", "blockers": [], "pivots": {"a": {}}}}\n'
     b'{"kind": "task", "task": {"id": "0001", "title": "x", "created": "2026-01-24T10:00:00Z"}, "state": "done",'
     b' "result": {"id": "0001", "verdict": "done", "evidence": {"command": "c", "exit_code": 0}},'
     b' "tries": [{"at": 1.0, "worker": "w", "kind": "task"}]}\n'

@@ -103,10 +103,9 @@ def finish(queue, task_id, outcome):
 def move(source, target, step=lambda _: None):
     """What `convert` does."""
     kind = layouts.get(target.store.info().layout)
-    cards, events = list(transfer.cards_of(source.store)), transfer.events_of(source.store)
-    layout = source.store.info().layout
-    moved = transfer.copy(cards, events, target.store, kind.check_id, layout=layout, step=step)
-    assert transfer.verify(cards, target.store, kind.check_id) == []
+    cargo = transfer.cargo_of(source.store)
+    moved = transfer.copy(cargo, target.store, kind.check_id, step=step)
+    assert transfer.verify(cargo, target.store, kind.check_id) == []
     return moved
 
 
@@ -264,7 +263,8 @@ def test_killed_while_a_result_is_published_it_is_held_or_has_its_own_text(other
         there = target.card("task_001")
         assert there.state is not State.DONE or there.task.hold == "", calls[number - 1]
         transfer.place(card, target.store)
-        assert transfer.verify([card], target.store, layouts.get(other).check_id) == [], calls[number - 1]
+        cargo = transfer.Cargo(cards=(card,))
+        assert transfer.verify(cargo, target.store, layouts.get(other).check_id) == [], calls[number - 1]
         target.close()
     source.close()
 
@@ -302,11 +302,11 @@ def test_what_has_a_past_is_handed_to_nobody_while_it_is_brought_in(other, tmp_p
     (tried,) = source.store.read(["task_003"])
     assert len(tried.tries) == 2
     check = layouts.get("pit").check_id
-    transfer.copy(cards, [], contested, check, layout="workspace")
+    transfer.copy(transfer.Cargo(cards=tuple(cards), layout="workspace"), contested, check)
     assert contested.taken == []
-    transfer.copy([tried], [], contested, check, layout="workspace")
+    transfer.copy(transfer.Cargo(cards=(tried,), layout="workspace"), contested, check)
     assert contested.taken == ["task_003"]  # once it had all its tries
-    assert transfer.verify([*cards, tried], store, check) == []
+    assert transfer.verify(transfer.Cargo(cards=(*cards, tried)), store, check) == []
     assert [card.task.hold for card in store.read(["task_001", "task_002", "task_003", "task_004"])] == [
         *("", "", "", "look first")
     ]
@@ -340,10 +340,25 @@ def test_another_changelog_of_the_same_length_comes_too_and_none_twice(other, tm
             )
             for at in range(3)
         ]
-        transfer.copy([], events, store, layouts.get("pit").check_id, layout="pit")
+        transfer.copy(transfer.Cargo(events=tuple(events), layout="pit"), store, layouts.get("pit").check_id)
     told = [event.worker for event in transfer.events_of(store)]
     assert told == [*["one"] * 3, "transfer", *["two"] * 3, "transfer"]
     store.close()
+
+
+@pytest.mark.parametrize("seconds", [0.0, 500.0])
+def test_a_new_queue_is_paused_as_the_old_one_is(seconds, tmp_path, clock):
+    source, target = make(tmp_path / "a", "pit", clock), make(tmp_path / "b", "mailbox", clock)
+    source.store.put([Task(id="x", title="x")])
+    source.store.pause("lunch: soup", seconds, "ann")
+    assert move(source, target).left == ()
+    assert target.store.paused().partition(", until")[0] == "paused by ann: lunch: soup"
+    assert ("until" in target.store.paused()) == bool(seconds)
+    target.store.resume("ann")
+    assert move(source, target).left == (f"the queue was {source.store.paused()}; here, tasks are given out",)
+    assert target.claim("worker"), "what a person has resumed stays so"
+    for queue in (source, target):
+        queue.close()
 
 
 def test_what_is_there_with_other_content_is_not_overwritten(tmp_path, clock):
@@ -361,12 +376,12 @@ def test_verify_tells_what_is_not_the_same(tmp_path, clock):
     source, target = make(tmp_path / "a", "pit", clock), make(tmp_path / "b", "mailbox", clock)
     source.store.put([Task(id="0001", title="one"), Task(id="0002", title="two")])
     finish(source, "0001", Done(output="yes"))
-    cards = list(transfer.cards_of(source.store))
+    cargo = transfer.cargo_of(source.store)
     check = layouts.get("mailbox").check_id
-    assert len(transfer.verify(cards, target.store, check)) == 2
+    assert len(transfer.verify(cargo, target.store, check)) == 2
     move(source, target)
     target.edit("0002", "ann", lambda task: task.replace(priority=5))
-    assert transfer.verify(cards, target.store, check) == ["0002: priority differs"]
+    assert transfer.verify(cargo, target.store, check) == ["0002: priority differs"]
     source.close()
     target.close()
 
@@ -380,11 +395,11 @@ def test_exported_and_imported(one, other, tmp_path, clock):
     furnish(source, one)
     lines = list(transfer.dump(source.store))
     assert all(json.loads(line) for line in lines)
-    cards, events, layout = transfer.load(lines)
-    assert layout == one
+    cargo = transfer.load(lines)
+    assert cargo.layout == one
     check = layouts.get(other).check_id
-    moved = transfer.copy(cards, events, target.store, check, layout=layout)
-    assert transfer.verify(cards, target.store, check) == []
+    moved = transfer.copy(cargo, target.store, check)
+    assert transfer.verify(cargo, target.store, check) == []
     assert picture(target) == picture(source, dict(moved.mapped))
     source.close()
     target.close()
@@ -418,6 +433,9 @@ def test_the_lines_are_for_reading(tmp_path, clock):
         '{"kind": "task", "task": {"id": "x", "title": "t", "what": 1}, "state": "ready"}',
         '{"kind": "task", "task": {"id": "x", "title": "t", "created": "soon"}, "state": "ready"}',
         '{"kind": "event", "what": 1}',
+        '{"kind": "work_item", "id": "WI-001-A1", "document": {}}',
+        '{"kind": "work_item", "id": "WI-001", "document": {"blockers": 5}}',
+        '{"kind": "work_item", "id": "WI-001", "document": {"activities": [{"id": "A1"}]}}',
         '{"kind": "queue", "schema": 99, "layout": "pit"}',
     ],
 )
@@ -427,7 +445,7 @@ def test_a_bad_line_is_named(line):
 
 
 def test_kinds_of_lines_from_later_are_left_alone():
-    assert transfer.load(['{"kind": "from the future", "x": 1}']) == ([], [], "")
+    assert transfer.load(['{"kind": "from the future", "x": 1}']) == transfer.Cargo()
 
 
 # -- from the shell --------------------------------------------------------------------------------

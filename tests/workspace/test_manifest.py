@@ -8,7 +8,7 @@ import os
 import random
 
 import pytest
-from boxes import ended, load, make, make_fast, pit, python, reopened, write
+from boxes import ended, load, make, make_fast, pit, python, read, reopened, write
 from faults import Stopped, killed_at, record
 
 from taskpit import fs
@@ -168,6 +168,14 @@ def test_whatever_lies_there_it_is_rebuilt(queue, space, text):
     assert [entry["id"] for entry in manifest(space)["tasks"][:2]] == ["task_001", "task_002"]
 
 
+@pytest.mark.parametrize("mode", [0o600, 0o660])
+def test_it_keeps_its_mode(queue, space, mode):
+    put(queue, "task_001")
+    os.chmod(f"{space}/manifest.json", mode)
+    put(queue, "task_002")
+    assert os.stat(f"{space}/manifest.json").st_mode & 0o777 == mode
+
+
 def test_deleted_it_is_rebuilt(queue, space):
     put(queue, "task_001")
     os.unlink(f"{space}/manifest.json")
@@ -193,6 +201,24 @@ def test_a_foreign_done_without_an_output(queue, space):
     assert (card.state, card.result.output) == (State.DONE, "")
     assert "without a result" in card.result.reason
     assert queue.claim("w") == []
+
+
+@pytest.mark.parametrize(("signed", "owner"), [(True, "agent_b"), (False, None)])
+def test_what_failed_again_by_renames_has_not_its_first_owner(signed, owner, queue, space, clock):
+    put(queue, "task_001")
+    (claim,) = queue.claim("agent_a")
+    queue.finish(claim, Failed(error="no", final=True))
+    told, tasks = entry(space), f"{space}/tasks/task_001"
+    assert (told["status"], told["owner"]) == ("failed", "agent_a")
+    for before, after in (("failed", "pending"), ("pending", "inprogress_agent_b"), ("inprogress_agent_b", "failed")):
+        os.rename(f"{tasks}_{before}.md", f"{tasks}_{after}.md")
+    output = f"{space}/{told['output']}"
+    write(output, read(output).replace("agent_a", "agent_b") if signed else "theirs\n")
+    later = clock.now() + 100
+    os.utime(output, (later, later))
+    put(queue, "task_002")
+    assert entry(space)["owner"] == owner
+    assert signed or entry(space)["completed_at"] == iso(later)
 
 
 def test_an_output_that_comes_after_its_done(queue, space):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
 
 from taskpit import layouts, transfer
 from taskpit.cli.context import Args, Context, Reply, Usage, arg, takes
@@ -12,7 +11,7 @@ from taskpit.cli.output import harmless
 from taskpit.cli.progress import ProgressBar
 from taskpit.errors import Conflict, Invalid, Lost
 from taskpit.queue import Queue
-from taskpit.task import Card, Event, State
+from taskpit.task import State
 
 # -- export ----------------------------------------------------------------------------------------
 
@@ -20,7 +19,8 @@ from taskpit.task import Card, Event, State
 @takes(arg("-o --output FILE", "a new file to write to (default: standard output)"))
 def _export(args: Args, context: Context) -> Reply:
     """Write the whole queue as JSON lines: every task with its id, state, result, tries and notes, then the
-    changelog. `pit import` of the same brings it into any queue, whatever its layout.
+    changelog. `pit import` of the same brings it into any queue, whatever its layout: work items go where there
+    are such, and elsewhere what they barred is held.
 
     pit export > queue.jsonl
     pit -C elsewhere import queue.jsonl
@@ -55,18 +55,18 @@ def is_export(text: str) -> bool:
 
 def bring_back(text: str, context: Context) -> Reply:
     """What `import` does with an export."""
-    cards, events, layout = transfer.load(text.split("\n"))  # by nothing else: a line of JSON may hold other line ends
-    return _move(cards, events, layout, context.queue, context)
+    cargo = transfer.load(text.split("\n"))  # by nothing else: a line of JSON may hold other line ends
+    return _move(cargo, context.queue, context)
 
 
 def bring_export(queue: Queue, text: str) -> list[str]:
     """The same without a command around it; the ids that were not there."""
-    cards, events, layout = transfer.load(text.split("\n"))
+    cargo = transfer.load(text.split("\n"))
     here = layouts.get(queue.store.info().layout)
-    new_ids = list(transfer.map_ids([card.task.id for card in cards], here.check_id, here.like).values())
+    new_ids = list(transfer.map_ids([card.task.id for card in cargo.cards], here.check_id, here.like).values())
     fresh = [task_id for task_id, card in zip(new_ids, queue.store.read(new_ids), strict=True) if card is None]
-    transfer.copy(cards, events, queue.store, here.check_id, layout=layout)
-    _compare(cards, queue)
+    transfer.copy(cargo, queue.store, here.check_id)
+    _compare(cargo, queue)
     return fresh
 
 
@@ -110,29 +110,33 @@ def _convert(args: Args, context: Context) -> Reply:
         init(args.path, args.layout)
     new = Queue.open(args.path, context.env)
     try:
-        cards = list(transfer.cards_of(queue.store))
-        return _move(cards, transfer.events_of(queue.store), queue.store.info().layout, new, context)
+        return _move(transfer.cargo_of(queue.store), new, context)
     finally:
         new.close()
 
 
-def _move(cards: Sequence[Card], events: Sequence[Event], layout: str, into: Queue, context: Context) -> Reply:
-    check_id = layouts.get(into.store.info().layout).check_id
-    with ProgressBar(context, "moving", len(cards)) as bar:
-        moved = transfer.copy(cards, events, into.store, check_id, layout=layout, step=bar.step)
+def _move(cargo: transfer.Cargo, into: Queue, context: Context) -> Reply:
+    check_id, where = layouts.get(into.store.info().layout).check_id, into.store.info().where
+    with ProgressBar(context, "moving", len(cargo.cards)) as bar:
+        moved = transfer.copy(cargo, into.store, check_id, step=bar.step)
     with ProgressBar(context, "comparing", turns=True):
-        _compare(cards, into)
-    data = {**moved.as_dict(), "mapped": dict(moved.mapped), "events": len(events), "path": into.store.info().where}
-    lines = [f"{moved.tasks} tasks and {len(events)} events are in {into.store.info().where}, each compared"]
+        _compare(cargo, into)
+    for sentence in moved.left:
+        context.warn(sentence)
+    named = {"mapped": dict(moved.mapped), "held": dict(moved.held)}
+    data = {**moved.as_dict(), **named, "events": len(cargo.events), "path": where}
+    lines = [f"{moved.tasks} tasks and {len(cargo.events)} events are in {where}, each compared"]
     lines += [f"{moved.already} were there already"] if moved.already else []
     lines += [f"{old} is called {new} there" for old, new in moved.mapped]
     lines += [f"{task_id} was being worked on; it is ready there" for task_id in moved.released]
+    lines += [f"{task_id} is held there: {reason}" for task_id, reason in moved.held]
+    lines += [f"it is {into.store.paused()}"] if cargo.paused and into.store.paused() else []
     return Reply(data=data, text="\n".join(lines))
 
 
-def _compare(cards: Sequence[Card], into: Queue) -> None:
+def _compare(cargo: transfer.Cargo, into: Queue) -> None:
     """Conflict says what is not the same there."""
-    wrong = transfer.verify(cards, into.store, layouts.get(into.store.info().layout).check_id)
+    wrong = transfer.verify(cargo, into.store, layouts.get(into.store.info().layout).check_id)
     if wrong:
         shown = "; ".join(wrong[:5])
         raise Conflict(f"not all is the same in the new place: {shown}", differences=wrong)

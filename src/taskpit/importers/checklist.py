@@ -20,6 +20,7 @@ from collections.abc import Iterator
 
 from taskpit.importers.importer import Bad, Found, Importer
 from taskpit.task import Task
+from taskpit.text import fence_after
 
 _ITEM = re.compile(r"(\s*)(?:[-*+]|(\d+)[.)])\s+\[([ xX~-])\]\s+(.+)")
 _HEADING = re.compile(r"#{1,6}\s+(.+)")
@@ -28,7 +29,6 @@ _IN_ORDER = re.compile(
 )
 _NEEDS = re.compile(r"\((?:needs|after|depends on)[: ]([^()]+)\)\s*$", re.IGNORECASE)
 _CHECK = re.compile(r"(?:check|done-when|done when|verify)\s*:\s*`([^`]+)`", re.IGNORECASE)
-_FENCE = re.compile(r"\s*(```|~~~)")
 
 
 class _Item:
@@ -94,16 +94,16 @@ def _items(text: str) -> list[_Item]:
     section: list[_Item] = []  # what stands below the present heading
     before: list[_Item] = []  # what a section in order waits for
     tags: tuple[str, ...] = ()
-    in_order = fenced = False
+    in_order, fence = False, ""
     for line, raw in enumerate(text.splitlines(), 1):
-        fenced ^= bool(_FENCE.match(raw))
+        fence = fence_after(raw, fence)
         heading, found = _HEADING.match(raw), _ITEM.match(raw)
-        if heading and not fenced:
+        if heading and not fence:
             name = heading[1].rstrip().rstrip("#").rstrip()
             in_order = bool(_IN_ORDER.match(name))
             before = [*before, *section] if section and not in_order else section or before
             section, open_items, tags = [], [], (_slug(name),)
-        elif found and not fenced:
+        elif found and not fence:
             item = _item(line, found, tags)
             while open_items and open_items[-1].depth >= item.depth:
                 open_items.pop()

@@ -85,7 +85,10 @@ def load(task_id: str, fields: Mapping[Any, Any], hold: str = "") -> Task:
 def _read(word: str, value: object, task_id: str) -> object:
     kind = KINDS[word]
     if kind == "float":
-        return moment(value)
+        at = moment(value)
+        if word == "not_before" and ((not at and value not in ("", 0)) or str(value).startswith("+")):
+            raise Invalid(f"{task_id}: {word} is {value!r:.80}, not a time", id=task_id, field=word)
+        return at
     if kind == "int":
         if isinstance(value, bool) or not isinstance(value, int):
             raise Invalid(f"{task_id}: {word} is {value!r:.80}, not a whole number", id=task_id, field=word)

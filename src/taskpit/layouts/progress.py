@@ -49,6 +49,8 @@ ACTORS = {
     "person": "human",
     "user": "human",
 }
+#: Statuses of an activity that has not ended.
+OPEN = ("pending", "in_progress", "awaiting_human", "blocked", "planning")
 #: Statuses that end an activity, and how.
 ENDED = {
     "completed": Verdict.DONE,
@@ -209,6 +211,14 @@ class Progress:
         """The work item as a task, for those without activities."""
         return entry.load(self.item, {key: value for key, value in self.head.items() if key not in OF_THE_FILE})
 
+    def header(self) -> dict[str, Any]:
+        """All but its activities and what blocks single ones, which go with these; plain values."""
+        single = {id(one) for one in self.blockers() if self._blocked(one) != {self.item}}
+        known = pairs(self.document.get("blockers"))
+        blockers = [{"id": key, **one} if key else one for key, one in known if id(one) not in single]
+        found: Any = entry.plain({**self.document, "activities": [], "blockers": blockers})
+        return {str(key): value for key, value in found.items()}
+
     def touch(self, worker: str, now: float) -> None:
         """One version more, by whom and when."""
         version = str(self._home("version").get("version"))
@@ -322,7 +332,10 @@ class Progress:
         """What holds it by other words than its own."""
         for one in self.blockers(activity_id):
             return str(one.get("description") or one.get("id") or "blocked")
-        return "its status is blocked" if status_of(fields) == "blocked" else ""
+        status = status_of(fields)
+        if status == "blocked":
+            return "its status is blocked"
+        return "" if status in OPEN or status in ENDED else f"its status is {status!r}, which means nothing here"
 
     def block(self, activity_id: str, why: str, worker: str, now: float, step_id: str = "") -> str:
         """One blocker more; its id."""
@@ -342,12 +355,14 @@ class Progress:
         append(self.document, "blockers", blocker)
         return str(blocker["id"])
 
-    def unblock(self, activity_id: str, how: str, now: float) -> None:
-        """Its open blockers are resolved; what blocks the whole work item stays."""
-        for one in self.blockers(activity_id):
-            if activity_id in self._blocked(one):
-                one["resolved_at"] = iso(now)
-                one["resolution"] = how
+    def unblock(self, activity_id: str, how: str, now: float, only: str = "") -> bool:
+        """Its open blockers are resolved, or those of just these words; what blocks the whole work item stays."""
+        found = [one for one in self.blockers(activity_id) if activity_id in self._blocked(one)]
+        found = [one for one in found if only in ("", one.get("description"))]
+        for one in found:
+            one["resolved_at"] = iso(now)
+            one["resolution"] = how
+        return bool(found)
 
     def pivot(self) -> Any | None:
         """The pivot that is under way, if one is."""

@@ -224,6 +224,15 @@ class Folder:
         """Where a part of a verb lies before its commit."""
         return f"{self.root}/{self.layout.tmp}/{part_name(task_id, nonce, part)}"
 
+    def create_like(self, before: fs.Stat | None, path: str, data: bytes, *, sync: bool) -> None:
+        """A new file that is going to replace one, with its mode: whoever may read or write that one still may."""
+        plain = before if before is not None and stat.S_ISREG(before.st_mode) else None
+        mode = stat.S_IMODE(plain.st_mode) & 0o777 if plain else 0o666
+        fs.create(path, data, sync=sync, mode=mode)
+        made = fs.status(path) if plain else None
+        if made is not None and stat.S_IMODE(made.st_mode) & 0o777 != mode:  # the umask took a part of it
+            fs.set_mode(path, mode)
+
     def entries(self, folder: str, about: str = "", among: Iterable[str] | None = None) -> Iterator[Entry]:
         """What wants to be a task or a result in a directory: its name, and what it is or what is wrong.
 

@@ -14,12 +14,12 @@ import json
 import time
 
 from taskpit import fs, workers
-from taskpit.clock import iso
+from taskpit.clock import instant, iso
 from taskpit.errors import Invalid
 from taskpit.layouts import Spot
 from taskpit.schema import is_word
 from taskpit.store.folder import HIDDEN, IDS, LARGEST_RESULT, Folder
-from taskpit.task import State
+from taskpit.task import State, Verdict
 from taskpit.text import read_json
 
 TYPE_CHECKING = False
@@ -91,7 +91,10 @@ def _rebuild(folder: Folder) -> None:
     tasks = [_entry(folder, spots[i], known.get(i, {})) if i in spots else known[i] for i in ordered]
     tasks += [entry for entry in entries if _is_theirs(folder, entry, {*spots, *ending})]
     data = spell({**before, "tasks": tasks}).encode("utf-8", "replace")
-    fs.replace(path, data + b"\n", folder.tmp("manifest", fs.fresh_name(), "new"), sync=False)
+    scratch = folder.tmp("manifest", fs.fresh_name(), "new")
+    folder.create_like(fs.status(path), scratch, data + b"\n", sync=False)
+    if not fs.move(scratch, path):
+        raise FileNotFoundError(path)
 
 
 def _is_theirs(folder: Folder, entry: Any, here: set[str]) -> bool:
@@ -157,7 +160,8 @@ def _entry(folder: Folder, spot: Spot, before: dict[str, Any]) -> dict[str, Any]
     status = STATUS[spot.state]
     owner_now = workers.base(spot.worker) if spot.worker else None
     told = before.get("status") == status and (owner_now is None or before.get("owner") == owner_now)
-    if told and before.keys() >= KEYS and (spot.verdict is None or before["output"]):
+    again = told and _again(folder, spot, before)
+    if told and not again and before.keys() >= KEYS and (spot.verdict is None or before["output"]):
         return before
     entry = {
         **before,
@@ -169,8 +173,17 @@ def _entry(folder: Folder, spot: Spot, before: dict[str, Any]) -> dict[str, Any]
         "output": None,
     }
     if spot.verdict is not None:
-        entry |= _finished(folder, spot, before)
+        entry |= _finished(folder, spot, {} if again else before)
     return entry
+
+
+def _again(folder: Folder, spot: Spot, before: dict[str, Any]) -> bool:
+    """Whether it failed once more since: others rename a failed task to a pending one, and nobody looked meanwhile."""
+    found = fs.status(folder.at(folder.layout.result_of(spot))) if spot.verdict is Verdict.FAILED else None
+    try:
+        return found is not None and int(found.st_mtime) > instant(str(before.get("completed_at")), 0.0)
+    except ValueError:
+        return False  # others may write what they like
 
 
 def _created(folder: Folder, spot: Spot) -> str | None:

@@ -18,7 +18,7 @@ from taskpit.task import Claim, Lock, Said, Task, Want, worker_type
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
     from taskpit.layouts.progress import Progress
@@ -65,18 +65,18 @@ def _highest(items: Items, parent: str) -> int:
     return max((int(number) for number in ids if number.isdecimal()), default=0)
 
 
-def put(items: Items, task: Task) -> Said:
-    """A work item, an activity of one, or a step of that, as the id says."""
+def put(items: Items, task: Task, header: Mapping[str, Any] | None = None) -> Said:
+    """A work item, an activity of one, or a step of that, as the id says; a new work item may have a header already."""
     items.folder.layout.check_id(task.id)
     spot = names.place(task.id)
     if spot is None or not spot.activity:
         return _put_item(items, task)
-    return _put_step(items, task, spot) if spot.step else _put_activity(items, task, spot)
+    return _put_step(items, task, spot) if spot.step else _put_activity(items, task, spot, header)
 
 
-def _put_item(items: Items, task: Task, *inside: Task) -> Said:
+def _put_item(items: Items, task: Task, *inside: Task, header: Mapping[str, Any] | None = None) -> Said:
     by, now = task.by or "keeper", items.folder.clock.now()
-    document = progress.begin(task, by, now)
+    document = dict(header) if header else progress.begin(task, by, now)
     document["activities"] = [names.new(_inside(one, task.id)) for one in inside]
     if items.create(task.id, names.folder_name(task.id, task.title), document):
         for one in (task, *inside):
@@ -87,7 +87,7 @@ def _put_item(items: Items, task: Task, *inside: Task) -> Said:
     return _again(items, task, found.as_task() if found else None)
 
 
-def _put_activity(items: Items, task: Task, spot: names.ActivityId) -> Said:
+def _put_activity(items: Items, task: Task, spot: names.ActivityId, header: Mapping[str, Any] | None) -> Said:
     def add(found: Progress) -> Said:
         fields = found.entry(task.id)
         if fields is not None:
@@ -96,8 +96,10 @@ def _put_activity(items: Items, task: Task, spot: names.ActivityId) -> Said:
         found.settle(items.folder.clock.now())
         return Said.CREATED
 
-    whole = Task(id=spot.item, title=task.title, by=task.by)  # the first thing that is asked of it names it
-    if items.get(spot.item) is None and _put_item(items, whole, task) is Said.CREATED:
+    # The first thing that is asked of it names it, unless it has its header with it.
+    title = progress.Progress(spot.item, header).title if header else task.title
+    whole = Task(id=spot.item, title=title, by=task.by)
+    if items.get(spot.item) is None and _put_item(items, whole, task, header=header) is Said.CREATED:
         items.tell("added_activity", task.id, task.by or "keeper", task.title)
         return Said.CREATED
     try:

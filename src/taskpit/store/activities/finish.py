@@ -17,9 +17,10 @@ from taskpit.task import End, Lock, Said, Task, Verdict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from taskpit.layouts.progress import Progress
+    from taskpit.layouts.progress import Progress, Step
     from taskpit.task import Claim, Result, Try
 
 STATUS = {Verdict.DONE: "completed", Verdict.FAILED: ABANDONED, Verdict.CANCELLED: ABANDONED}
@@ -154,9 +155,9 @@ def _carry_out(items: Items, found: Progress, end: End, output: str, kind: str) 
         if end.task is not None:
             _go_back(found, fields, task, end.task, fence, now)
         done = end.result.verdict is Verdict.DONE
-        left = [step for step in found.steps(task.id, fields) if step.open and step.actor == "human"]
-        if done and left and kind != "human":
-            return _wait_for_people(found, fields, end, output, now)
+        left = _left_to_people(list(found.steps(task.id, fields))) if done and kind != "human" else {}
+        if left:
+            return _wait_for_people(found, fields, end, output, now, left)
         _end_for_good(found, fields, end.result, output, end.claim, now)
         return _word(end)
     after = end.task or task
@@ -211,15 +212,27 @@ def _end_for_good(found: Progress, fields: Any, result: Result, output: str, cla
     found.settle(now)
 
 
-def _wait_for_people(found: Progress, fields: Any, end: End, output: str, now: float) -> str:
-    """An agent has done what agents may; people's tasks are left, so it is not complete yet."""
+def _left_to_people(steps: Sequence[Step]) -> dict[str, bool]:
+    """Open tasks that no agent may do, and those that need one of them, directly or not; whether it is a person's."""
+    left = {step.id: True for step in steps if step.open and step.actor not in ("any", "agent")}
+    while True:
+        more = {
+            step.id: False
+            for step in steps
+            if step.open and step.id not in left and not left.keys().isdisjoint(step.needs)
+        }
+        if not more:
+            return left
+        left |= more
+
+
+def _wait_for_people(found: Progress, fields: Any, end: End, output: str, now: float, left: Mapping[str, bool]) -> str:
+    """An agent has done what agents may now; people's tasks are left, and what comes after them is nobody's yet."""
     by = workers.base(end.claim.fence)
-    for _, step in found.step_entries(end.claim.task.id, fields):
-        if status_of(step) in ENDED:
-            continue
-        if str(step.get("actor") or "any") == "human":
+    for step_id, step in found.step_entries(end.claim.task.id, fields):
+        if left.get(step_id):
             step["status"] = "awaiting_human"
-        else:
+        elif step_id not in left and status_of(step) not in ENDED:
             step.update(status="completed", completed_by=by, completed_at=iso(now))
     fields["status"] = "awaiting_human"
     if output:

@@ -203,7 +203,7 @@ class Items:
         if len(text) > LARGEST:
             raise TooLarge(f"{names.PROGRESS} of {item} would be {len(text)} bytes; {LARGEST} is the most", id=item)
         scratch = self.folder.tmp(item, fs.fresh_name(), "progress")
-        fs.create(scratch, text, sync=self.folder.durable)
+        self.folder.create_like(before, scratch, text, sync=self.folder.durable)
         self._keep_beside(progress)
         written = self.folder.writing.has_writer(path)
         now = fs.status(path)  # the last look: what is saved after it is written over

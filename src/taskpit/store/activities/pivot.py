@@ -66,12 +66,17 @@ def mark_blocked(items: Items, item: str, cards: Sequence[Card], worker: str, re
 
     def block(found: Progress) -> list[str]:
         now = items.folder.clock.now()
-        return [found.block(card.task.id, f"pivot: {reason}", worker, now) for card in cards]
+        return [found.block(card.task.id, _words(reason), worker, now) for card in cards]
 
     ids = items.edit(item, worker, block)
     for card in cards:
-        items.tell("blocked", card.task.id, worker, f"pivot: {reason}")
+        items.tell("blocked", card.task.id, worker, _words(reason))
     return ids
+
+
+def _words(reason: object) -> str:
+    """What a blocker of a pivot says: by it, the end of the pivot knows its own."""
+    return f"pivot: {reason}"
 
 
 @verb
@@ -85,22 +90,29 @@ def finish(
     busy = [card.task.id for card in live(items, item)]
     _free_abandoned(items, item)
 
-    def end(found: Progress) -> tuple[list[str], list[str]]:
+    def end(found: Progress) -> tuple[list[str], list[str], list[str]]:
         running = found.pivot()
         if running is None:
             raise Conflict(f"{item} is not being replanned", hint=f"`pit pivot start {item}` begins it.", id=item)
         _check(found, redo, drop)
-        told = _replan(items, found, redo, drop, busy)
-        running["finished_at"] = iso(items.folder.clock.now())
+        now, own = items.folder.clock.now(), _words(running.get("reason"))
+        freed = [key for key, _ in found.entries() if found.unblock(key, "pivot", now, own)]
+        reset, kept = _replan(found, redo, drop, busy)
+        running["finished_at"] = iso(now)
         running["finished_by"] = worker
         if summary:
             running["summary"] = summary
-        found.settle(items.folder.clock.now())
-        return told
+        found.settle(now)
+        return reset, kept, freed
 
-    reset, kept = items.edit(item, worker, end)
+    reset, kept, freed = items.edit(item, worker, end)
     told = summary or f"kept {', '.join(kept) or 'nothing'}; pending again: {', '.join(reset) or 'nothing'}"
     items.tell("pivot_completed", item, worker, told)
+    for task_id in freed:
+        items.tell("unblocked", task_id, worker, "pivot")
+    for task_id in drop:
+        spot = names.place(task_id)
+        items.tell("cancelled_task" if spot and spot.step else "cancelled_activity", task_id, worker, "pivot")
     for task_id in {*reset, *drop} - set(busy):
         fs.remove(items.folder.of(STOPS, task_id))
     _stop(items, [task_id for task_id in drop if task_id in busy])
@@ -129,7 +141,7 @@ def _check(found: Progress, redo: Sequence[str], drop: Sequence[str]) -> None:
 
 
 def _replan(
-    items: Items, found: Progress, redo: Sequence[str], drop: Sequence[str], busy: Sequence[str]
+    found: Progress, redo: Sequence[str], drop: Sequence[str], busy: Sequence[str]
 ) -> tuple[list[str], list[str]]:
     """Every activity as it goes on: what was reset, what was kept."""
     reset, kept = [], []
@@ -140,7 +152,7 @@ def _replan(
         elif status_of(fields) in ENDED and activity_id not in redo and not _redone(activity_id, redo):
             kept.append(activity_id)
         elif activity_id not in busy:
-            _reset(items, found, activity_id, fields)
+            _reset(found, activity_id, fields)
             reset.append(activity_id)
     return reset, kept
 
@@ -166,13 +178,16 @@ def _renew_steps(
             clear(step, "completed_by", "completed_at")
 
 
-def _reset(items: Items, found: Progress, activity_id: str, fields: object) -> None:
-    """It is as if nobody had begun it, but for what its steps have done; an old result is kept among its tries."""
+def _reset(found: Progress, activity_id: str, fields: object) -> None:
+    """It is as if nobody had begun it, but for what its steps have done; an old result is kept among its tries.
+
+    What people have against it, or when it may begin, is no part of the plan.
+    """
     if not isinstance(fields, dict):
         return
-    found.unblock(activity_id, "pivot", items.folder.clock.now())
-    fields["status"] = "pending"
+    if status_of(fields) != "blocked" or not found.hold(activity_id, {}):
+        fields["status"] = "pending"
     old = activities.plain(fields.pop("result", None))
     if isinstance(old, dict):
         fields["superseded"] = [*(fields.get("superseded") or []), old]
-    clear(fields, "completed_by", "completed_at", "started_at", "not_before", "hold")
+    clear(fields, "completed_by", "completed_at", "started_at")

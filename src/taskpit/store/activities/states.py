@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 
 from taskpit import fs, rules
+from taskpit.clock import iso
 from taskpit.errors import Invalid
 from taskpit.layouts import activities as names
-from taskpit.layouts.progress import ENDED, Activity, Progress, actor_of, status_of
+from taskpit.layouts.progress import ENDED, Activity, Progress, actor_of, people, status_of
 from taskpit.records import Value
 from taskpit.store.activities.items import Items
 from taskpit.store.folder import LARGEST_RESULT, LATE
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from taskpit.store.locks import LockFile
+
+
+#: How the reason begins that holds what has words nobody can read.
+UNREADABLE = "it cannot be read"
 
 
 class ActivityState(Value):
@@ -111,15 +116,9 @@ class ActivityStates:
 
     def barred(self, standing: ActivityState) -> str:
         """Why nobody may work on it, of whatever kind; empty if somebody may."""
-        activity, task = standing.activity, standing.activity.task
-        pivot = standing.item.pivot()
-        if pivot is not None:
-            return f"{standing.item.item} is being replanned: {pivot.get('reason') or 'a pivot is under way'}"
-        if standing.item.status in ENDED and standing.item.status != "completed":
-            return f"{standing.item.item} is {standing.item.status}"
-        if activity.status not in ("pending", "in_progress", "awaiting_human", "blocked", "planning"):
-            return f"its status is {activity.status!r}, which means nothing here"
-        reason = self._whole_held(standing) or rules.held(task, self.items.folder.clock.now(), self.state_of)
+        task = standing.activity.task
+        reason = _stopped(standing.item) or self._whole_held(standing)
+        reason = reason or rules.held(task, self.items.folder.clock.now(), self.state_of)
         if reason and task.needs:
             ready = {key: one.activity.task for key, one in self.standings().items() if one.state is State.READY}
             reason = rules.held_in_circle(task, ready) or reason
@@ -127,12 +126,24 @@ class ActivityStates:
 
     def _whole_held(self, standing: ActivityState) -> str:
         """Why nothing of its work item may be taken: what that needs, or when it may begin."""
-        head, item = standing.item.head, standing.item.item
+        item = standing.item.item
         if item == standing.activity.id:
             return ""
-        whole = names.load(item, {word: head.get(word) for word in ("depends_on", "hold", "not_before")})
-        reason = rules.held(whole, self.items.folder.clock.now(), self.state_of)
+        reason = rules.held(whole(standing.item), self.items.folder.clock.now(), self.state_of)
         return f"{item}: {reason}" if reason else ""
+
+    def besides(self, standing: ActivityState) -> str:
+        """All that keeps agents from taking or ending it by other words than its own; the same until something changes.
+
+        What is needed and done already keeps nobody.
+        """
+        item, before, reasons = standing.item.item, whole(standing.item), [_stopped(standing.item)]
+        if item != standing.activity.id:
+            reasons.append(f"{item}: {before.hold}" if before.hold else "")
+            if before.not_before > self.items.folder.clock.now():
+                reasons.append(f"{item}: not before {iso(before.not_before)}")
+            reasons += [f"{item} needs {need}" for need in before.needs if self.state_of(need) is not State.DONE]
+        return "; ".join(filter(None, (*reasons, _for_people(standing.activity))))
 
     # -- cards -------------------------------------------------------------------------------------
 
@@ -186,6 +197,7 @@ class ActivityStates:
             tries=names.load_tries(fields),
             late=tuple(f"{LATE}/{name}" for name in late),
             notes=self._notes(standing.item.item, task_id),
+            barred=self.besides(standing) if standing.activity.verdict is None else "",
         )
 
     def _output(self, item: str, fields: dict[str, object]) -> str:
@@ -241,11 +253,38 @@ def _step_state(fields: dict[str, object]) -> State:
     return verdict.state if verdict else State.READY
 
 
+def _stopped(progress: Progress) -> str:
+    """Why nothing of a work item goes on."""
+    pivot = progress.pivot()
+    if pivot is not None:
+        return f"{progress.item} is being replanned: {pivot.get('reason') or 'a pivot is under way'}"
+    if progress.status in ENDED and progress.status != "completed":
+        return f"{progress.item} is {progress.status}"
+    return ""
+
+
+def _for_people(activity: Activity) -> str:
+    """Why agents alone may not do all that is left of it."""
+    if activity.actor not in ("any", "agent"):
+        return f"only {people(activity.actor)} may do it"
+    theirs = next((step for step in activity.steps if step.open and step.actor not in ("any", "agent")), None)
+    return f"its task {theirs.id} is for {people(theirs.actor)}" if theirs else ""
+
+
+def whole(progress: Progress) -> Task:
+    """What stands before all activities of a work item, as a task; words that cannot be read hold it, and it alone."""
+    fields = {word: progress.head.get(word) for word in ("depends_on", "hold", "not_before")}
+    try:
+        return names.load(progress.item, fields)
+    except Invalid as error:
+        return Task(id=progress.item, title=progress.title, hold=f"{UNREADABLE}: {error.message}")
+
+
 def _own_task(progress: Progress) -> Task:
     try:
         return progress.as_task()
     except Invalid as error:
-        return Task(id=progress.item, title=progress.title, hold=f"it cannot be read: {error.message}")
+        return Task(id=progress.item, title=progress.title, hold=f"{UNREADABLE}: {error.message}")
 
 
 def _own_status(progress: Progress) -> str:

@@ -14,6 +14,7 @@ from taskpit.rules import natural, order
 from taskpit.store import changelog
 from taskpit.store.activities import claim as taking
 from taskpit.store.activities import finish as ending
+from taskpit.store.activities import heads as headers
 from taskpit.store.activities.items import Items
 from taskpit.store.activities.states import ActivityState, ActivityStates
 from taskpit.store.disk_errors import verb
@@ -23,7 +24,7 @@ from taskpit.text import one_line, read_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import ParamSpec, TypeVar
 
     from taskpit.clock import Clock
@@ -247,6 +248,26 @@ class ActivityStore(House):
         for standing in ActivityStates(self.items).standings().values():
             found[standing.state] += 1
         return found
+
+    # -- work items between queues -----------------------------------------------------------------
+
+    @verb
+    @steadily
+    def heads(self) -> dict[str, dict[str, object]]:
+        """What each work item with activities has beside them."""
+        return headers.heads(self.items)
+
+    @verb
+    def put_under(self, task: Task, header: Mapping[str, object]) -> Said:
+        """An activity; with it its work item and what that has beside activities, if it is not there yet."""
+        self.vet([task])
+        return taking.put(self.items, task, header)
+
+    @verb
+    @steadily
+    def same_heads(self, given: Mapping[str, dict[str, object]]) -> set[str]:
+        """Those that are the same here, or not here yet."""
+        return headers.same(self.items, given)
 
     # -- the changelog -----------------------------------------------------------------------------
 
