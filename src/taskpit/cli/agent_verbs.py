@@ -343,10 +343,14 @@ def _setup(args: Args, _: Context) -> Reply:
     data: list[dict[str, object]] = []
     lines: list[str] = []
     drift = False
-    for name in dict.fromkeys(args.agents):  # one after the other: they share files
+    agents = list(dict.fromkeys(args.agents))
+    if not args.check:
+        every = [step for name in agents for step in plan.steps_for(place, name, remove=args.remove)]
+        plan.refuse(every, "Nothing was changed. ")
+    for name in agents:  # one after the other: they share files
         steps = plan.steps_for(place, name, remove=args.remove)
         changed = [] if args.check else plan.carry_out(place, steps)
-        drift = drift or any(step.changes or step.standing is plan.PartState.REFUSED for step in steps)
+        drift = drift or any(step.changes or step.standing in plan.AMISS for step in steps)
         is_listed, answer = listed(name, place.root) if args.check else ("", "")
         drift = drift or is_listed == "no"
         parts = [{"path": step.name, "standing": str(step.standing), "why": step.why} for step in steps]
@@ -374,12 +378,15 @@ def _project(given: str | None) -> str:
 
 def _report(agent: str, steps: Sequence[PartPlan], changed: Sequence[str], *, check: bool, remove: bool) -> list[str]:
     from taskpit.setup.agent_files import ALLOW
+    from taskpit.setup.plan import AMISS
 
     allow = [f"{agent}: {ALLOW[agent]}"] if agent in ALLOW and not remove else []
     if check:
         lines = [f"{agent}: {step.name} is {step.standing}" + (f" ({step.why})" if step.why else "") for step in steps]
         return [*lines, *allow]
     notes = [f"{agent}: {step.why}" for step in steps if step.why]
+    if not changed and not remove and any(step.standing in AMISS for step in steps):
+        return notes
     if not changed:
         return [*notes, f"{agent}: {'there is nothing of ours' if remove else 'all is as it should be'}"]
     return [*notes, *(f"{agent}: {'took it out of' if remove else 'wrote'} {name}" for name in changed), *allow]
