@@ -182,9 +182,14 @@ def _name(session: dict[str, Any], agent: str) -> str:
 def _start(context: Context, worker: str) -> str:
     text = _text(_look(context.queue, worker))
     remembered = context.env.get("CLAUDE_ENV_FILE")
-    if remembered and not context.env.get("TASKPIT_AS"):  # commands of this session then have its name, too
-        with open(remembered, "a", encoding="utf-8") as file:
-            file.write(f"export TASKPIT_AS={worker}\n")
+    if context.env.get("TASKPIT_AS"):
+        return text
+    if not remembered:
+        return (
+            f"{text}\nYour commands do not know your name: add `--as {worker}` to each that claims or changes a task."
+        )
+    with open(remembered, "a", encoding="utf-8") as file:  # commands of this session then have its name, too
+        file.write(f"export TASKPIT_AS={worker}\n")
     return text
 
 
@@ -200,7 +205,8 @@ def _keep(context: Context, worker: str) -> str:
             stopped.append(card.task.id)
     if not stopped:
         return ""
-    text = f"You are asked to stop working on {', '.join(stopped)}: give it back with `pit cancel {stopped[0]}`."
+    give_back = f"pit cancel {stopped[0]} --as {worker}"
+    text = f"You are asked to stop working on {', '.join(stopped)}: give it back with `{give_back}`."
     return json.dumps({"hookSpecificOutput": {"hookEventName": "PostToolUse", "additionalContext": text}})
 
 
