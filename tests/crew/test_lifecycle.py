@@ -8,6 +8,8 @@ import signal
 import subprocess
 import sys
 
+import boxes
+import pytest
 from waits import PATIENCE, until
 from workshop import alive
 
@@ -265,6 +267,24 @@ def test_restart_reads_the_file_again(zoo):
     (task,) = zoo.put("which")
     until(lambda: done(zoo, [task]))
     assert zoo.text("made") == "new\n"
+
+
+@pytest.mark.parametrize("damaged", ['{"plan": 3}', '{"plan', "[1]", None])
+def test_a_plan_that_is_damaged_or_lost_loses_nobody(zoo, damaged):
+    """`crew down` said that none was up, and they worked on with nobody to mind them."""
+    workers(zoo)
+    zoo.pit("up", "snake-1", "bell")
+    running = pids(zoo, ["snake-1", "bell"])
+    path = zoo.path / ".taskpit/crew/plan.json"
+    if damaged is None:
+        path.unlink()
+    else:
+        path.write_text(damaged)
+        until(lambda: "the crew goes on as it was" in zoo.log("supervisor"))
+        assert pids(zoo, ["snake-1", "bell"]) == running
+    said = boxes.pit("-C", zoo.root, "crew", "down", "--json")
+    assert (said.code, sorted(said.data["stopped"])) == (0, ["bell", "snake-1"])
+    until(zoo.gone)
 
 
 def test_who_is_no_longer_in_the_file_ends(zoo):

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from taskpit.crew.state import SUPERVISOR, Crew, CrewFiles, MemberPlan, Post
-from taskpit.errors import NotFound, Untrusted
+from taskpit.errors import NotFound, Storage, Untrusted
 from taskpit.text import nearest
 
 #: How often the files are looked at while waiting.
@@ -59,12 +59,15 @@ class CrewControl:
         return {name: fresh[name] for name in chosen}, older
 
     def _plan(self) -> dict[str, MemberPlan]:
-        """The plan as this user's processes have written it; none if another hand did."""
+        """The plan as this user's processes have written it, not as another hand did; who lives without it ends."""
         self.files.refuse_other_users()
         try:
-            return self.files.plan()
-        except Untrusted:
-            return {}
+            plan = self.files.plan()
+        except (Untrusted, Storage):
+            plan = {}
+        for name in self.files.strays(plan):
+            plan[name] = MemberPlan(post=Post(name=name, kind="service"), wanted=False, turn=self.files.seen(name).turn)
+        return plan
 
     def _wish(self, old: MemberPlan | None, post: Post, *, wanted: bool) -> MemberPlan:
         """What the plan says of it from now on."""

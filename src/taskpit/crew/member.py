@@ -20,7 +20,7 @@ from taskpit import fs, keeper, trust
 from taskpit.clock import iso
 from taskpit.crew.state import WAITING, CrewFiles, Now, waiting_until
 from taskpit.crew.supervisor import TAKEN
-from taskpit.errors import TaskpitError, Untrusted
+from taskpit.errors import Storage, TaskpitError, Untrusted
 from taskpit.queue import Queue, cards
 from taskpit.status import Status, status_of
 from taskpit.task import Claim, Done, Release, Retry, State, Task
@@ -267,7 +267,7 @@ def main() -> int:
     try:
         trust.require(root)
         wish = files.plan().get(name)
-    except Untrusted as error:
+    except (Untrusted, Storage) as error:
         print(f"{name}: {error.message}. {error.hint}", flush=True)
         return error.exit_code
     me = files.enter(name)

@@ -16,7 +16,7 @@ from types import FrameType
 from taskpit import fs
 from taskpit.clock import say_duration
 from taskpit.crew.state import SUPERVISOR, CrewFiles, MemberPlan, MemberState, Post, waiting_until
-from taskpit.errors import TaskpitError, Untrusted
+from taskpit.errors import Storage, TaskpitError, Untrusted
 from taskpit.text import last_lines
 from taskpit.worker import process
 from taskpit.workers import LocalMember
@@ -140,7 +140,7 @@ class SupervisedMember:
         except OSError:
             return 0.0
         said = status.st_mtime if status else 0.0
-        until = waiting_until(words, said)
+        until = waiting_until(words, said) if said >= self.seen.since else 0.0  # an earlier one's words
         return max(until, now + FIRST) if until else 0.0
 
     # -- watching and stopping ---------------------------------------------------------------------
@@ -239,11 +239,11 @@ class Supervisor:
         return busy
 
     def _plan(self) -> dict[str, MemberPlan]:
-        """The plan; the last one that was ours if another hand has written there."""
+        """The plan; the last one that was ours if another hand has written there, or it cannot be read."""
         try:
             self._known = self.files.plan()
             self._refused = ""
-        except Untrusted as error:
+        except (Untrusted, Storage) as error:
             if error.message != self._refused:
                 print(f"{error.message}; the crew goes on as it was", flush=True)
             self._refused = error.message
