@@ -12,6 +12,7 @@ import boxes
 import pytest
 from waits import PATIENCE, until
 from workshop import alive
+from zoo import Zoo
 
 from taskpit.crew.supervisor import TAKEN
 from taskpit.task import State
@@ -259,11 +260,13 @@ def test_restart_reads_the_file_again(zoo):
     zoo.pit("up", "snake-1", "bell")
     before = pids(zoo, ["snake-1", "bell"])
     workers(zoo, "echo new > made")
-    warned = zoo.pit("up", "snake-1")
-    assert "older settings" in warned.err
+    for _ in range(2):  # until it is started again
+        warned = zoo.pit("up", "snake-1")
+        assert "older settings" in warned.err
     assert zoo.pit("restart", "snake-1").data["started"] == ["snake-1"]
     assert zoo.pid("snake-1") != before["snake-1"]
     assert zoo.pid("bell") == before["bell"]
+    assert zoo.pit("up", "snake-1", "bell").err == ""
     (task,) = zoo.put("which")
     until(lambda: done(zoo, [task]))
     assert zoo.text("made") == "new\n"
@@ -285,6 +288,18 @@ def test_a_plan_that_is_damaged_or_lost_loses_nobody(zoo, damaged):
     said = boxes.pit("-C", zoo.root, "crew", "down", "--json")
     assert (said.code, sorted(said.data["stopped"])) == (0, ["bell", "snake-1"])
     until(zoo.gone)
+
+
+def test_a_crew_ends_with_its_queue(tmp_path):
+    """A service ran for ever, and the supervisor made half of the folder again."""
+    zoo = Zoo(tmp_path / "gone")
+    workers(zoo)
+    zoo.pit("up")
+    running = [*pids(zoo).values(), zoo.pid("supervisor")]
+    zoo.queue.close()
+    zoo.path.rename(tmp_path / "moved")
+    until(lambda: not any(alive(pid) for pid in running))
+    assert not zoo.path.exists()
 
 
 def test_who_is_no_longer_in_the_file_ends(zoo):

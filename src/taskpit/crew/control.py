@@ -48,8 +48,7 @@ class CrewControl:
         chosen = choose(posts, asked)
         with self.files.plan_lock():
             plan = self._plan()
-            stale = {name for name, old in plan.items() if old.wanted and old.post != posts.get(name)}
-            older = [name for name in chosen if name in stale and self.files.living(name)]
+            older = [name for name in chosen if name in plan and plan[name].wanted and self._is_older(posts[name])]
             fresh = {name: self._wish(plan.get(name), post, wanted=name in chosen) for name, post in posts.items()}
             for name, wish in plan.items():  # who is no longer in the file ends, once all of the file is asked for
                 if name not in fresh and (self.files.living(name) or wish.wanted):
@@ -57,6 +56,10 @@ class CrewControl:
             self.files.save_plan(fresh)
             self.files.ensure_supervisor(self.env)
         return {name: fresh[name] for name in chosen}, older
+
+    def _is_older(self, post: Post) -> bool:
+        """Whether it lives, and was started with other settings."""
+        return self.files.seen(post.name).post != post.digest and bool(self.files.living(post.name))
 
     def _plan(self) -> dict[str, MemberPlan]:
         """The plan as this user's processes have written it, not as another hand did; who lives without it ends."""

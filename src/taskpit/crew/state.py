@@ -122,6 +122,13 @@ class Post(Terms):
         """As JSON has it."""
         return {**self.as_dict(), "backend": self.backend and self.backend.as_dict()}
 
+    @property
+    def digest(self) -> str:
+        """By which it is known whether two say the same."""
+        from hashlib import sha256
+
+        return sha256(json.dumps(self.facts(), sort_keys=True).encode()).hexdigest()[:16]
+
     @classmethod
     def read(cls, facts: Mapping[str, Any]) -> Post:
         """Read again what `facts` said."""
@@ -162,8 +169,9 @@ class MemberState(Value):
     restarts: int = 0
     #: Ends in a row that nobody asked for.
     failures: int = 0
-    #: The turn it was last started in.
+    #: The turn it was last started in, and the digest of the post it was given then.
     turn: int = 0
+    post: str = ""
 
 
 class Now(Value):
