@@ -14,6 +14,8 @@ from waits import PATIENCE, until
 from workshop import alive
 from zoo import Zoo
 
+from taskpit.crew import control
+from taskpit.crew.control import CrewControl
 from taskpit.crew.supervisor import TAKEN
 from taskpit.task import State
 from taskpit.workers import host
@@ -253,6 +255,21 @@ def test_down_lets_a_task_finish_and_now_does_not(zoo):
     assert until(zoo.gone)
     assert zoo.card(second).state is State.READY
     assert zoo.card(second).task.attempts == 0
+
+
+def test_up_says_that_one_ends_its_task_first(zoo, monkeypatch):
+    """It said that it was not started, and nothing of why."""
+    workers(zoo, "until test -e go; do sleep 0.02; done")
+    (task,) = zoo.put("long")
+    zoo.pit("up", "snake-1")
+    before = zoo.pid("snake-1")
+    until(lambda: zoo.files.now("snake-1").task == task)
+    CrewControl(zoo.files, os.environ).down(["snake-1"], now=False)  # and its caller does not wait
+    monkeypatch.setattr(control, "PATIENCE", 0.0)
+    said = zoo.pit("up", "snake-1", code=1)
+    assert f"ends {task} first; then it is started" in said.data["failed"]["snake-1"]
+    (zoo.path / "go").touch()
+    until(lambda: zoo.files.living("snake-1") not in (0, before))
 
 
 def test_restart_reads_the_file_again(zoo):

@@ -131,13 +131,19 @@ class CrewControl:
             if not late:
                 break
             if tell is None and time.monotonic() > deadline:
-                return dict.fromkeys(late, "it was not started; `pit log supervisor` says more")
+                return {name: self._why_late(name) for name in late}
             if tell is not None and time.monotonic() > say_at:
                 say_at = time.monotonic() + TELL_EVERY
                 tell(self._waiting_for(late))
             time.sleep(LOOK)
         seen = {name: self.files.seen(name) for name in wishes}
         return {name: one.why for name, one in seen.items() if one.state in ("down", "stalled")}
+
+    def _why_late(self, name: str) -> str:
+        if not self.files.living(name):
+            return "it was not started; `pit log supervisor` says more"
+        doing = self.files.now(name).task
+        return f"it was asked to stop before, and ends {doing or 'what it does'} first; then it is started"
 
     def _has_begun(self, name: str, wish: MemberPlan) -> bool:
         seen = self.files.seen(name)
