@@ -526,6 +526,12 @@ class Queue:
             )
         if card.state is not State.FAILED:
             return self._free(task_id, worker, _fresh, "retry")
+        if "race-of" in card.task.extra and (over := self._race().over(card.task)) is not None:
+            whole = over.task.id
+            hint = (
+                f"`pit retry {whole}` lets it race again." if over.state is State.FAILED else f"See `pit show {whole}`."
+            )
+            raise errors.Conflict(f"{task_id} is a racer of {whole}, and the race is over", hint=hint, id=task_id)
         fresh = _fresh(card.task)
         if self.store.reopen([fresh])[0] is not Said.OK:
             raise errors.Conflict(f"{task_id} is no longer failed", hint=f"See `pit show {task_id}`.", id=task_id)

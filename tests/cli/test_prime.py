@@ -106,6 +106,15 @@ def test_a_session_learns_its_name_and_its_task(session, place, monkeypatch):
     assert f"You are `{NAME}` here" in told.out
     assert "- 0001 one (lease" in told.out
     assert remembered.read_text() == f"export TASKPIT_AS={NAME}\n"
+    assert "--as claude" not in told.out
+
+
+def test_a_session_whose_commands_cannot_have_its_name_is_told_to_say_it(session):
+    session("add", "one")
+    told = session("hook", "session-start", "--agent", "codex", stdin=SESSION)
+    assert "add `--as codex-abcdef01` to each" in told.out
+    assert session("claim", "1", "--as", "codex-abcdef01").code == 0
+    assert "0001 (one)" in session("hook", "stop", "--agent", "codex", stdin=SESSION).out
 
 
 def test_a_session_that_was_named_keeps_its_name(pit, place, monkeypatch):
@@ -147,7 +156,11 @@ def test_claims_are_kept_while_tools_are_used(session):
     session("cancel", "1")
     session("renew", "1", "--as", NAME, "--lease", "2m")
     told = json.loads(session("hook", "tool-used", stdin=SESSION).out)["hookSpecificOutput"]
-    assert "asked to stop working on 0001" in told["additionalContext"]
+    assert (
+        f"asked to stop working on 0001: give it back with `pit cancel 0001 --as {NAME}`" in told["additionalContext"]
+    )
+    assert session("cancel", "0001", "--as", NAME).code == 0
+    assert session("show", "1", "--json").data["state"] == "failed"
 
 
 @pytest.mark.parametrize("event", ["session-start", "tool-used", "stop"])

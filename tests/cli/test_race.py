@@ -21,6 +21,24 @@ def test_a_loser_is_told_so_and_what_it_brought_is_kept(pit):
     assert pit("doctor").code == 0
 
 
+def test_a_racer_of_a_race_that_is_over_is_not_run_again(pit):
+    """It was said to be ready, and cancelled once a worker wanted it; why it had failed was lost."""
+    pit("add", "t", "--race", "2")
+    for worker in ("one", "two"):
+        pit("claim", "--as", worker)
+    assert pit("fail", "0001.r1", "red", "--final", "--as", "one").code == 0
+    assert pit("retry", "0001.r1").code == 0  # the race goes on
+    pit("claim", "0001.r1", "--as", "one")
+    for racer, worker in (("0001.r1", "one"), ("0001.r2", "two")):
+        assert pit("fail", racer, "red", "--final", "--as", worker).code == 0
+    refused = pit("retry", "0001.r1")
+    assert refused.code == 6
+    assert "`pit retry 0001` lets it race again" in refused.err
+    assert pit("show", "0001.r1", "--json").data["result"]["reason"] == "red"
+    assert pit("retry", "1").code == 0
+    assert pit("claim", "--as", "one", "--json").data["task"]["id"] == "0001.r3"
+
+
 @pytest.mark.parametrize("words", [["--race", "1"], ["--race", "claude"], ["--race", ""], ["--race", "3", "--big"]])
 def test_a_race_that_cannot_be_makes_nothing(pit, words):
     refused = pit("add", "t", *words)

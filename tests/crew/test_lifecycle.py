@@ -8,9 +8,14 @@ import signal
 import subprocess
 import sys
 
+import boxes
+import pytest
 from waits import PATIENCE, until
 from workshop import alive
+from zoo import Zoo
 
+from taskpit.crew import control
+from taskpit.crew.control import CrewControl
 from taskpit.crew.supervisor import TAKEN
 from taskpit.task import State
 from taskpit.workers import host
@@ -252,19 +257,66 @@ def test_down_lets_a_task_finish_and_now_does_not(zoo):
     assert zoo.card(second).task.attempts == 0
 
 
+def test_up_says_that_one_ends_its_task_first(zoo, monkeypatch):
+    """It said that it was not started, and nothing of why."""
+    workers(zoo, "until test -e go; do sleep 0.02; done")
+    (task,) = zoo.put("long")
+    zoo.pit("up", "snake-1")
+    before = zoo.pid("snake-1")
+    until(lambda: zoo.files.now("snake-1").task == task)
+    CrewControl(zoo.files, os.environ).down(["snake-1"], now=False)  # and its caller does not wait
+    monkeypatch.setattr(control, "PATIENCE", 0.0)
+    said = zoo.pit("up", "snake-1", code=1)
+    assert f"ends {task} first; then it is started" in said.data["failed"]["snake-1"]
+    (zoo.path / "go").touch()
+    until(lambda: zoo.files.living("snake-1") not in (0, before))
+
+
 def test_restart_reads_the_file_again(zoo):
     workers(zoo, "echo old > made")
     zoo.pit("up", "snake-1", "bell")
     before = pids(zoo, ["snake-1", "bell"])
     workers(zoo, "echo new > made")
-    warned = zoo.pit("up", "snake-1")
-    assert "older settings" in warned.err
+    for _ in range(2):  # until it is started again
+        warned = zoo.pit("up", "snake-1")
+        assert "older settings" in warned.err
     assert zoo.pit("restart", "snake-1").data["started"] == ["snake-1"]
     assert zoo.pid("snake-1") != before["snake-1"]
     assert zoo.pid("bell") == before["bell"]
+    assert zoo.pit("up", "snake-1", "bell").err == ""
     (task,) = zoo.put("which")
     until(lambda: done(zoo, [task]))
     assert zoo.text("made") == "new\n"
+
+
+@pytest.mark.parametrize("damaged", ['{"plan": 3}', '{"plan', "[1]", None])
+def test_a_plan_that_is_damaged_or_lost_loses_nobody(zoo, damaged):
+    """`crew down` said that none was up, and they worked on with nobody to mind them."""
+    workers(zoo)
+    zoo.pit("up", "snake-1", "bell")
+    running = pids(zoo, ["snake-1", "bell"])
+    path = zoo.path / ".taskpit/crew/plan.json"
+    if damaged is None:
+        path.unlink()
+    else:
+        path.write_text(damaged)
+        until(lambda: "the crew goes on as it was" in zoo.log("supervisor"))
+        assert pids(zoo, ["snake-1", "bell"]) == running
+    said = boxes.pit("-C", zoo.root, "crew", "down", "--json")
+    assert (said.code, sorted(said.data["stopped"])) == (0, ["bell", "snake-1"])
+    until(zoo.gone)
+
+
+def test_a_crew_ends_with_its_queue(tmp_path):
+    """A service ran for ever, and the supervisor made half of the folder again."""
+    zoo = Zoo(tmp_path / "gone")
+    workers(zoo)
+    zoo.pit("up")
+    running = [*pids(zoo).values(), zoo.pid("supervisor")]
+    zoo.queue.close()
+    zoo.path.rename(tmp_path / "moved")
+    until(lambda: not any(alive(pid) for pid in running))
+    assert not zoo.path.exists()
 
 
 def test_who_is_no_longer_in_the_file_ends(zoo):

@@ -176,6 +176,18 @@ def test_pauses_grow_up_to_five_minutes_and_calm_forgets(tmp_path, monkeypatch):
     assert charge.seen.restarts == 14
 
 
+def test_what_an_earlier_one_said_last_is_not_what_a_silent_one_says(tmp_path, monkeypatch):
+    """It ended with an error twice a second for ever, and was said to wait as it had asked."""
+    charge, wish, _ = a_charge(tmp_path, monkeypatch)
+    log = tmp_path / ".taskpit/crew/bell.log"
+    log.write_text("WAITING-UNTIL: 1h\n")
+    now = log.stat().st_mtime + 5.0
+    monkeypatch.setattr(time, "time", lambda: now)
+    charge.look(wish)  # starts
+    charge.look(wish)  # sees the end
+    assert (charge.seen.state, charge.seen.failures, charge.seen.until) == ("down", 1, now + 0.5)
+
+
 def test_what_a_killed_supervisor_knew_is_known_to_the_next(tmp_path, monkeypatch):
     charge, wish, started = a_charge(tmp_path, monkeypatch)
     charge.files.note("bell", MemberState(state="waiting", until=time.time() + 100, turn=1, restarts=4))

@@ -147,6 +147,21 @@ def test_what_an_agent_is_told(zoo, delivery, command):
     assert told.startswith("You are an adder.\n\n---\n\n# Add up 2 and 2\n\nCarefully.\n")
 
 
+def test_no_task_is_to_blame_for_a_prompt_file_that_is_gone(zoo):
+    """Each lost its attempts to it, and the whole queue failed."""
+    (zoo.path / "agents").mkdir()
+    prompt = zoo.path / "agents" / "adder.md"
+    prompt.write_text("You are an adder.\n")
+    zoo.crew('[backend.sh]\ncommand = ["true"]\n\n[[agent]]\nname = "adder"\nbackend = "sh"\n')
+    zoo.pit("up")
+    prompt.unlink()
+    (task,) = zoo.put("Add up")
+    until(lambda: "attempt 1" in zoo.log("adder") or "adder.md cannot be read" in zoo.log("adder"))
+    assert zoo.card(task).task.attempts == 0
+    prompt.write_text("You are an adder.\n")
+    until(lambda: zoo.card(task).state is State.DONE)
+
+
 def test_a_backend_runs_so_many_at_once(zoo):
     zoo.crew("""\
         [backend.sh]

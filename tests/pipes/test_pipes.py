@@ -171,6 +171,19 @@ time.sleep(600)
     assert received(pipe) == [b"important"]
 
 
+@pytest.mark.parametrize("words", [[], ["--json"]])
+def test_a_message_that_could_not_be_printed_is_there_for_the_next(space, pipe, words):
+    pipe.post(b"important")
+    line = [sys.executable, "-m", "taskpit", "-C", space, "pipe", "receive", "orchestrator", "agent_a", *words]
+    with open("/dev/full", "wb") as full:
+        ran = subprocess.run(line, env=clean_environment(), stdout=full, stderr=subprocess.PIPE, check=False)
+    assert ran.returncode != 0
+    assert b"No space left" in ran.stderr
+    told = finished(command(space, "receive", "--json"))[1]
+    assert json.loads(told)["data"] == {"text": "important", "bytes": 9}
+    assert received(pipe) == []
+
+
 def test_a_message_survives_a_reader_killed_while_it_listens(space, pipe):
     reader = command(space, "receive", "--timeout", "100s")
     until(pipe._reader_is_ours)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 import subprocess
 import tomllib
@@ -109,20 +110,53 @@ def test_what_others_wrote_is_untouched(project, setup):
     assert (project / ".claude/settings.json").read_bytes() == b'{"hooks": {}}'
 
 
-def test_a_block_somebody_changed_is_drift(project, setup):
+def test_a_block_somebody_changed_is_left_alone(project, setup):
     setup("agents-md")
     path = project / "AGENTS.md"
-    path.write_text(path.read_text().replace("pit prime", "something else"))
+    path.write_text(path.read_text().replace("Before you start", "NEVER push to main. Before you start"))
+    edited = path.read_text()
 
     told = setup("agents-md", "--check")
-    assert (told.code, told.out.strip()) == (
-        7,
-        "agents-md: AGENTS.md is outdated\nagents-md: .agents/skills/taskpit/SKILL.md is fine",
-    )
-    assert setup("agents-md").code == 0
-    assert setup("agents-md", "--check").code == 0
-    assert setup("agents-md", "--remove").code == 0
+    assert (told.code, "AGENTS.md is by hand" in told.out) == (0, True)
+    assert "changed by hand" in setup("agents-md").out
+    assert path.read_text() == edited
+    assert setup("cursor").code == 0  # it is for this one, too
+    assert path.read_text() == edited.replace("for=agents-md", "for=agents-md,cursor")
+    assert setup("cursor", "--remove").code == 0
+    assert path.read_text() == edited
+    assert "changed by hand" in setup("agents-md", "--remove").out
+    assert path.read_text() == edited
+
+
+def test_a_block_of_an_older_version_is_brought_up_to_date(project, setup):
+    setup("claude")
+    path = project / "CLAUDE.md"
+    new = path.read_text()
+    old = re.sub(" sum=[0-9a-f]{8}", "", new)
+    assert old != new
+    path.write_text(old)
+    assert setup("claude", "--check").code == 7
+    assert setup("claude").code == 0
+    assert path.read_text() == new
+    path.write_text(old)
+    assert setup("claude", "--remove").code == 0
     assert not path.exists()
+    path.write_text(old.replace("## Tasks", "## Our tasks"))
+    assert "changed by hand" in setup("claude").out
+
+
+def test_keys_somebody_gave_the_server_are_left_alone(project, setup):
+    setup("codex")
+    path = project / ".codex/config.toml"
+    for text in (
+        path.read_text().replace('args = ["mcp"]\n', 'args = ["mcp"]\nstartup_timeout_sec = 60\nenv = { A = "b" }\n'),
+        path.read_text() + '\n[mcp_servers.taskpit.env]\nA = "b"\n',
+    ):
+        path.write_text(text)
+        assert setup("codex").code == 0
+        assert setup("codex", "--check").code == 0
+        assert "changed by hand" in setup("codex", "--remove").out
+        assert path.read_text() == text
 
 
 def test_an_entry_of_somebodys_own_is_left_alone(project, setup, picture):
@@ -185,6 +219,38 @@ def test_what_cannot_be_edited_is_refused_before_anything_is_done(project, setup
     assert picture() == before
 
 
+def test_what_one_agent_cannot_have_is_refused_before_another_is_set_up(project, setup, picture):
+    (project / ".gemini").mkdir()
+    (project / ".gemini/settings.json").write_text("{broken")
+    before = picture()
+
+    told = setup("claude", "gemini")
+    assert (told.code, "Nothing was changed" in told.err) == (6, True)
+    assert picture() == before
+    assert setup("claude", "gemini", "--remove").code == 6
+    assert picture() == before
+
+
+def test_a_file_in_a_folders_place_is_refused_before_anything_is_done(project, setup, picture):
+    (project / ".claude").write_text("x\n")
+    before = picture()
+
+    told = setup("claude")
+    assert (told.code, ".claude is not a folder" in told.err) == (6, True)
+    assert picture() == before
+
+
+def test_a_read_only_folder_is_refused_before_anything_is_done(project, setup, picture, monkeypatch):
+    (project / ".codex").mkdir()
+    before = picture()
+    may = os.access
+    monkeypatch.setattr(os, "access", lambda path, *rest: not str(path).endswith(".codex") and may(path, *rest))
+
+    told = setup("codex")
+    assert (told.code, ".codex is read-only" in told.err) == (6, True)
+    assert picture() == before
+
+
 def test_a_read_only_file_is_refused(project, setup, picture):
     (project / "AGENTS.md").write_text("x\n")
     (project / "AGENTS.md").chmod(0o444)
@@ -208,6 +274,17 @@ def test_a_link_inside_the_project_is_followed(project, setup, picture):
     assert setup("claude", "codex", "--check").code == 0
     assert setup("codex", "claude", "--remove").code == 0
     assert picture() == before
+
+
+def test_a_file_that_leads_to_agents_md_does_not_name_it(project, setup):
+    setup("codex")
+    (project / "CLAUDE.md").symlink_to("AGENTS.md")
+    assert setup("claude").code == 0
+    assert "@AGENTS.md" not in (project / "AGENTS.md").read_text()
+    assert setup("claude", "codex", "--check").code == 0
+    assert setup("claude", "codex", "--remove").code == 0
+    assert (project / "CLAUDE.md").read_text() == ""  # the link is not ours, and leads somewhere
+    assert setup("claude").code == 0
 
 
 @pytest.mark.parametrize("target", ["../outside.md", "nowhere.md"])
@@ -290,6 +367,39 @@ def test_for_programs(project, setup):
     skill = ".agents/skills/taskpit/SKILL.md"
     assert told["changed"] == ["AGENTS.md", skill, ".codex/config.toml", ".codex/hooks.json"]
     assert {part["standing"] for part in setup("codex", "--check", "--json").data["parts"]} == {"fine"}
+
+
+def test_an_entry_is_taken_out_of_every_file_that_has_it(project, setup, picture):
+    setup("opencode")
+    text = '{\n  // mine\n  "model": "m"\n}\n'
+    (project / "opencode.jsonc").write_text(text)
+    assert setup("opencode", "--remove").code == 0
+    assert list(picture()) == ["opencode.jsonc"]
+    setup("opencode")
+    assert setup("opencode", "--remove").code == 0
+    assert (project / "opencode.jsonc").read_text() == text
+
+
+def test_hooks_of_somebodys_own_are_said_to_lack_ours(project, setup):
+    path = project / ".codex/hooks.json"
+    path.parent.mkdir()
+    path.write_text('{"hooks": {}}')
+
+    told = setup("codex")
+    assert told.code == 0
+    assert ".codex/hooks.json is your own" in told.out
+    assert "pit hook session-start --agent codex" in told.out
+    assert "as it should be" not in setup("codex").out
+    assert setup("codex", "--check").code == 7
+    path.write_text(json.dumps({**json.loads(_text_of("codex", ".codex/hooks.json")), "description": "mine"}))
+    assert setup("codex", "--check").code == 0
+    mine = path.read_text()
+    assert setup("codex", "--remove").code == 0
+    assert path.read_text() == mine
+
+
+def _text_of(agent, path):
+    return next(part.text for part in AGENTS[agent] if getattr(part, "path", "") == path)
 
 
 def test_the_plugin_is_well_formed(project, setup):

@@ -71,7 +71,7 @@ def test_an_older_block_is_replaced_where_it_stands():
     old = b"# A\n\n<!-- taskpit:begin v0 for=claude -->\r\nold words\r\n<!-- taskpit:end -->\r\n\n# B\n"
     new = put_block(old, WORDS, "claude", MARKDOWN)
 
-    assert new.startswith(b"# A\n\n<!-- taskpit:begin v1 for=claude -->\r\n## Tasks\r\n")
+    assert new.startswith(b"# A\n\n<!-- taskpit:begin v1 for=claude sum=4c3e8678 -->\r\n## Tasks\r\n")
     assert new.endswith(b"<!-- taskpit:end -->\r\n\n# B\n")
     assert b"old words" not in new
 
@@ -225,3 +225,24 @@ def test_toml_keeps_its_meaning():
         "model": "x",
         "mcp_servers": {"other": {"command": "y"}, "taskpit": {"command": "pit"}},
     }
+
+
+OURS = '"taskpit": {"command": "pit", "args": ["mcp"]}'
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        (
+            f'{{"mcpServers": {{\n  "a": {{}}, // pinned: see OPS-12\n  // the queue of the team:\n  {OURS}\n}}}}',
+            '{"mcpServers": {\n  "a": {} // pinned: see OPS-12\n  // the queue of the team:\n}}',
+        ),
+        (f'{{"mcpServers": {{"a": {{}}, // why\n{OURS}}}}}', '{"mcpServers": {"a": {} // why\n}}'),
+        (f'{{"mcpServers": {{"a": {{}}, /* , */ {OURS} , }}}}', '{"mcpServers": {"a": {}, /* , */  }}'),
+        (f'{{"mcpServers": {{"a": {{}}, {OURS} /* x */, "b": 1}}}}', '{"mcpServers": {"a": {}, /* x */ "b": 1}}'),
+        (f'{{"mcpServers": {{ // ours\n  {OURS} , // end\n}}}}', '{"mcpServers": { // ours\n    // end\n}}'),
+        (f'{{"mcpServers": {{"a": {{}},\r\n  {OURS}\r\n}}}}', '{"mcpServers": {"a": {}\r\n}}'),
+    ],
+)
+def test_what_people_wrote_around_an_entry_stays(text, left):
+    assert drop_entry(text, "mcpServers", "taskpit", ENTRY) == left

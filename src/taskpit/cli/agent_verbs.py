@@ -182,9 +182,14 @@ def _name(session: dict[str, Any], agent: str) -> str:
 def _start(context: Context, worker: str) -> str:
     text = _text(_look(context.queue, worker))
     remembered = context.env.get("CLAUDE_ENV_FILE")
-    if remembered and not context.env.get("TASKPIT_AS"):  # commands of this session then have its name, too
-        with open(remembered, "a", encoding="utf-8") as file:
-            file.write(f"export TASKPIT_AS={worker}\n")
+    if context.env.get("TASKPIT_AS"):
+        return text
+    if not remembered:
+        return (
+            f"{text}\nYour commands do not know your name: add `--as {worker}` to each that claims or changes a task."
+        )
+    with open(remembered, "a", encoding="utf-8") as file:  # commands of this session then have its name, too
+        file.write(f"export TASKPIT_AS={worker}\n")
     return text
 
 
@@ -200,7 +205,8 @@ def _keep(context: Context, worker: str) -> str:
             stopped.append(card.task.id)
     if not stopped:
         return ""
-    text = f"You are asked to stop working on {', '.join(stopped)}: give it back with `pit cancel {stopped[0]}`."
+    give_back = f"pit cancel {stopped[0]} --as {worker}"
+    text = f"You are asked to stop working on {', '.join(stopped)}: give it back with `{give_back}`."
     return json.dumps({"hookSpecificOutput": {"hookEventName": "PostToolUse", "additionalContext": text}})
 
 
@@ -343,10 +349,14 @@ def _setup(args: Args, _: Context) -> Reply:
     data: list[dict[str, object]] = []
     lines: list[str] = []
     drift = False
-    for name in dict.fromkeys(args.agents):  # one after the other: they share files
+    agents = list(dict.fromkeys(args.agents))
+    if not args.check:
+        every = [step for name in agents for step in plan.steps_for(place, name, remove=args.remove)]
+        plan.refuse(every, "Nothing was changed. ")
+    for name in agents:  # one after the other: they share files
         steps = plan.steps_for(place, name, remove=args.remove)
         changed = [] if args.check else plan.carry_out(place, steps)
-        drift = drift or any(step.changes or step.standing is plan.PartState.REFUSED for step in steps)
+        drift = drift or any(step.changes or step.standing in plan.AMISS for step in steps)
         is_listed, answer = listed(name, place.root) if args.check else ("", "")
         drift = drift or is_listed == "no"
         parts = [{"path": step.name, "standing": str(step.standing), "why": step.why} for step in steps]
@@ -374,12 +384,15 @@ def _project(given: str | None) -> str:
 
 def _report(agent: str, steps: Sequence[PartPlan], changed: Sequence[str], *, check: bool, remove: bool) -> list[str]:
     from taskpit.setup.agent_files import ALLOW
+    from taskpit.setup.plan import AMISS
 
     allow = [f"{agent}: {ALLOW[agent]}"] if agent in ALLOW and not remove else []
     if check:
         lines = [f"{agent}: {step.name} is {step.standing}" + (f" ({step.why})" if step.why else "") for step in steps]
         return [*lines, *allow]
     notes = [f"{agent}: {step.why}" for step in steps if step.why]
+    if not changed and not remove and any(step.standing in AMISS for step in steps):
+        return notes
     if not changed:
         return [*notes, f"{agent}: {'there is nothing of ours' if remove else 'all is as it should be'}"]
     return [*notes, *(f"{agent}: {'took it out of' if remove else 'wrote'} {name}" for name in changed), *allow]

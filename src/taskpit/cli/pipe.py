@@ -69,12 +69,16 @@ def _receive(pipe: Pipe, args: Args, context: Context) -> Reply:
     message = pipe.receive(args.timeout)
     if message is None:
         raise Nothing(f"no message came through {pipe.fifo} within {say_duration(args.timeout)}")
-    text = message.data.decode("utf-8", "surrogateescape")
-    if not context.json:
-        # The message as it is, for the program that reads it; it is acknowledged only once it is out.
+    # It is acknowledged only once it is out.
+    if context.json:
+        text = message.data.decode("utf-8", "surrogateescape")
+        context.say({"text": text, "bytes": len(message.data)}, "")
+    else:
+        # The message as it is, for the program that reads it.
         # A person at a terminal reads it: there it obeys nothing of what the sender wrote.
         shown = plain(message.data.decode("utf-8", "replace")).encode() if sys.stdout.isatty() else message.data
         sys.stdout.buffer.write(shown)
         sys.stdout.flush()
     pipe.acknowledge(message)
-    return Reply(data={"text": text, "bytes": len(message.data)})
+    context.json = False  # it is said
+    return Reply()

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from taskpit.crew.state import SUPERVISOR, Crew, CrewFiles, MemberPlan, Post
-from taskpit.errors import NotFound, Untrusted
+from taskpit.errors import NotFound, Storage, Untrusted
 from taskpit.text import nearest
 
 #: How often the files are looked at while waiting.
@@ -48,8 +48,7 @@ class CrewControl:
         chosen = choose(posts, asked)
         with self.files.plan_lock():
             plan = self._plan()
-            stale = {name for name, old in plan.items() if old.wanted and old.post != posts.get(name)}
-            older = [name for name in chosen if name in stale and self.files.living(name)]
+            older = [name for name in chosen if name in plan and plan[name].wanted and self._is_older(posts[name])]
             fresh = {name: self._wish(plan.get(name), post, wanted=name in chosen) for name, post in posts.items()}
             for name, wish in plan.items():  # who is no longer in the file ends, once all of the file is asked for
                 if name not in fresh and (self.files.living(name) or wish.wanted):
@@ -58,13 +57,20 @@ class CrewControl:
             self.files.ensure_supervisor(self.env)
         return {name: fresh[name] for name in chosen}, older
 
+    def _is_older(self, post: Post) -> bool:
+        """Whether it lives, and was started with other settings."""
+        return self.files.seen(post.name).post != post.digest and bool(self.files.living(post.name))
+
     def _plan(self) -> dict[str, MemberPlan]:
-        """The plan as this user's processes have written it; none if another hand did."""
+        """The plan as this user's processes have written it, not as another hand did; who lives without it ends."""
         self.files.refuse_other_users()
         try:
-            return self.files.plan()
-        except Untrusted:
-            return {}
+            plan = self.files.plan()
+        except (Untrusted, Storage):
+            plan = {}
+        for name in self.files.strays(plan):
+            plan[name] = MemberPlan(post=Post(name=name, kind="service"), wanted=False, turn=self.files.seen(name).turn)
+        return plan
 
     def _wish(self, old: MemberPlan | None, post: Post, *, wanted: bool) -> MemberPlan:
         """What the plan says of it from now on."""
@@ -125,13 +131,19 @@ class CrewControl:
             if not late:
                 break
             if tell is None and time.monotonic() > deadline:
-                return dict.fromkeys(late, "it was not started; `pit log supervisor` says more")
+                return {name: self._why_late(name) for name in late}
             if tell is not None and time.monotonic() > say_at:
                 say_at = time.monotonic() + TELL_EVERY
                 tell(self._waiting_for(late))
             time.sleep(LOOK)
         seen = {name: self.files.seen(name) for name in wishes}
         return {name: one.why for name, one in seen.items() if one.state in ("down", "stalled")}
+
+    def _why_late(self, name: str) -> str:
+        if not self.files.living(name):
+            return "it was not started; `pit log supervisor` says more"
+        doing = self.files.now(name).task
+        return f"it was asked to stop before, and ends {doing or 'what it does'} first; then it is started"
 
     def _has_begun(self, name: str, wish: MemberPlan) -> bool:
         seen = self.files.seen(name)

@@ -20,7 +20,7 @@ from taskpit import fs, keeper, trust
 from taskpit.clock import iso
 from taskpit.crew.state import WAITING, CrewFiles, Now, waiting_until
 from taskpit.crew.supervisor import TAKEN
-from taskpit.errors import TaskpitError, Untrusted
+from taskpit.errors import Storage, TaskpitError, Untrusted
 from taskpit.queue import Queue, cards
 from taskpit.status import Status, status_of
 from taskpit.task import Claim, Done, Release, Retry, State, Task
@@ -32,7 +32,7 @@ from taskpit.worker.landing_thread import pipe_for
 from taskpit.worker.pool import Pool
 from taskpit.worker.pool_options import PoolOptions
 from taskpit.worker.run_directory import RunDirectory, end_commands_of
-from taskpit.worker.runner import LARGEST_PROMPT, TEMPFAIL, CommandRunner, Run
+from taskpit.worker.runner import LARGEST_PROMPT, TEMPFAIL, CannotRun, CommandRunner, Run
 from taskpit.worker.sandbox import shut_in
 
 TYPE_CHECKING = False
@@ -99,8 +99,12 @@ class Briefed:
         return self.runner(claim, run)
 
     def _tell(self, run: Run) -> None:
-        with open(self.prompt, encoding="utf-8", errors="replace") as file:  # each time: people edit it
-            brief = file.read().strip()
+        try:
+            with open(self.prompt, encoding="utf-8", errors="replace") as file:  # each time: people edit it
+                brief = file.read().strip()
+        except OSError as error:  # no task's fault
+            text = f"its prompt file {self.prompt} cannot be read: {error.strerror or error}"
+            raise CannotRun(text, hint="Put it back, or change agents.toml and run `pit crew restart`.") from None
         asked = fs.read(run.place.prompt, LARGEST_PROMPT)[0]
         fs.write(run.place.prompt, f"{brief}\n\n---\n\n".encode("utf-8", "replace") + asked)
 
@@ -267,7 +271,7 @@ def main() -> int:
     try:
         trust.require(root)
         wish = files.plan().get(name)
-    except Untrusted as error:
+    except (Untrusted, Storage) as error:
         print(f"{name}: {error.message}. {error.hint}", flush=True)
         return error.exit_code
     me = files.enter(name)

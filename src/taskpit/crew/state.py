@@ -122,6 +122,13 @@ class Post(Terms):
         """As JSON has it."""
         return {**self.as_dict(), "backend": self.backend and self.backend.as_dict()}
 
+    @property
+    def digest(self) -> str:
+        """By which it is known whether two say the same."""
+        from hashlib import sha256
+
+        return sha256(json.dumps(self.facts(), sort_keys=True).encode()).hexdigest()[:16]
+
     @classmethod
     def read(cls, facts: Mapping[str, Any]) -> Post:
         """Read again what `facts` said."""
@@ -162,8 +169,9 @@ class MemberState(Value):
     restarts: int = 0
     #: Ends in a row that nobody asked for.
     failures: int = 0
-    #: The turn it was last started in.
+    #: The turn it was last started in, and the digest of the post it was given then.
     turn: int = 0
+    post: str = ""
 
 
 class Now(Value):
@@ -213,8 +221,11 @@ class CrewFiles:
         Who runs it believes only what a process of this user has written for this folder: Untrusted if another hand
         did. Who only looks need not mind (`sealed=False`).
         """
+        path, said = self.at("plan.json"), self._read("plan.json")
+        if said is None and sealed and fs.exists(path):
+            raise Storage(f"{path} cannot be read", path=path)  # which is not to say that nobody is wanted
         try:
-            found, path = self._read("plan.json") or {}, self.at("plan.json")
+            found = said or {}
             plan = found.get("plan", found)  # an older version wrote it without a seal
             if sealed and plan and found.get("seal") != self._seal(plan):
                 text = "`pit crew down`, then `pit crew up`, by the user who should run the crew, writes a new one."
@@ -248,6 +259,17 @@ class CrewFiles:
                 host=record.host,
             )
         return record.pid if record is not None and lives else 0
+
+    def strays(self, plan: Mapping[str, MemberPlan]) -> list[str]:
+        """Who lives, by this user's record, and is not in the plan: that was lost, or another hand has written it."""
+        found = [name for name in fs.names(self.folder) if "." not in name and name not in (SUPERVISOR, *plan)]
+        return [name for name in found if self.living(name) and not self._is_foreign(name)]
+
+    def _is_foreign(self, name: str) -> bool:
+        try:
+            return bool(fs.foreign(self.at(name)))
+        except FileNotFoundError:
+            return True  # it has just left
 
     def enter(self, name: str, patience: float = 1.0) -> workers.LocalMember | None:
         """This process is the one of this name as long as it lives; None if another is."""

@@ -16,7 +16,7 @@ from types import FrameType
 from taskpit import fs
 from taskpit.clock import say_duration
 from taskpit.crew.state import SUPERVISOR, CrewFiles, MemberPlan, MemberState, Post, waiting_until
-from taskpit.errors import TaskpitError, Untrusted
+from taskpit.errors import Storage, TaskpitError, Untrusted
 from taskpit.text import last_lines
 from taskpit.worker import process
 from taskpit.workers import LocalMember
@@ -89,7 +89,13 @@ class SupervisedMember:
         base = MemberState() if fresh else self.seen
         self._asked = []
         self.seen = base.replace(
-            state="up", since=time.time(), until=0.0, why="", restarts=base.restarts + healed, turn=wish.turn
+            state="up",
+            since=time.time(),
+            until=0.0,
+            why="",
+            restarts=base.restarts + healed,
+            turn=wish.turn,
+            post=wish.post.digest,
         )
         try:
             self.process = self.files.start(self.name, "member", self.name, cwd=wish.post.cwd, env=os.environ)
@@ -140,7 +146,7 @@ class SupervisedMember:
         except OSError:
             return 0.0
         said = status.st_mtime if status else 0.0
-        until = waiting_until(words, said)
+        until = waiting_until(words, said) if said >= self.seen.since else 0.0  # an earlier one's words
         return max(until, now + FIRST) if until else 0.0
 
     # -- watching and stopping ---------------------------------------------------------------------
@@ -171,6 +177,16 @@ class SupervisedMember:
             self._say("does not stop; killed")
             _tell(pid, signal.SIGKILL)
             self._asked.append(now)
+
+    def abandon(self) -> bool:
+        """The queue was deleted: what we have started is told to end, then to end at once; True while it lives."""
+        if self.process is None or self.process.poll() is not None:
+            return False
+        now = time.monotonic()
+        if not self._asked or now - self._asked[-1] > KILL_AFTER:
+            _tell(self.process.pid, signal.SIGTERM if len(self._asked) < 2 else signal.SIGKILL)
+            self._asked.append(now)
+        return True
 
     def _say(self, text: str) -> None:
         print(f"{time.strftime('%H:%M:%S')} {self.name}: {text}", flush=True)
@@ -220,6 +236,9 @@ class Supervisor:
 
     def look(self) -> bool:
         """One look at everybody; whether there is anybody to look at."""
+        if self._is_deleted():
+            living = [member for member in self.members.values() if member.abandon()]
+            return bool(living)
         plan = self._plan()
         busy = False
         for name, wish in plan.items():
@@ -238,19 +257,28 @@ class Supervisor:
             self.files.touch(SUPERVISOR)
         return busy
 
+    def _is_deleted(self) -> bool:
+        """Whether the queue is gone; a disk that does not answer is not."""
+        try:
+            return not fs.exists(self.files.folder)
+        except OSError:
+            return False
+
     def _plan(self) -> dict[str, MemberPlan]:
-        """The plan; the last one that was ours if another hand has written there."""
+        """The plan; the last one that was ours if another hand has written there, or it cannot be read."""
         try:
             self._known = self.files.plan()
             self._refused = ""
-        except Untrusted as error:
-            if error.message != self._refused:
-                print(f"{error.message}; the crew goes on as it was", flush=True)
-            self._refused = error.message
+        except (Untrusted, Storage, OSError) as error:
+            if str(error) != self._refused:
+                print(f"{error}; the crew goes on as it was", flush=True)
+            self._refused = str(error)
         return self._known
 
     def _leave(self, me: LocalMember) -> bool:
         """Gone, unless the plan has changed meanwhile: a command that changes it sees either us or no supervisor."""
+        if self._is_deleted():
+            return True  # and the folder is not made again
         lock = self.files.plan_lock()
         if not lock.take(wait=False):
             return False

@@ -39,6 +39,8 @@ class FilePart(Value):
     text: str
     #: A text file whose block says for whom else it is there; empty: for nobody else.
     shared: str = ""
+    #: What a file that another hand wrote must say to do the same; where nothing is named, it is not asked.
+    says: tuple[str, ...] = ()
 
 
 Part = BlockPart | EntryPart | FilePart
@@ -93,12 +95,14 @@ def _hook(event: str, agent: str) -> list[dict[str, Any]]:
     return [{"hooks": [{"type": "command", "command": command, "timeout": 20}]}]
 
 
+EVENTS = {"SessionStart": "session-start", "PostToolUse": "tool-used", "Stop": "stop"}
+
+
 def _hooks(agent: str) -> str:
     """Claude Code and Codex spell them alike."""
-    events = {"SessionStart": "session-start", "PostToolUse": "tool-used", "Stop": "stop"}
     facts = {
         "description": "Written by pit setup v1 00000000.",
-        "hooks": {name: _hook(event, agent) for name, event in events.items()},
+        "hooks": {name: _hook(event, agent) for name, event in EVENTS.items()},
     }
     return stamped(json.dumps(facts, indent=2) + "\n")
 
@@ -121,7 +125,11 @@ AGENTS: Mapping[str, tuple[Part, ...]] = {
         AGENTS_MD,
         SKILLS,
         BlockPart(path=".codex/config.toml", text=CODEX, comment=HASH),
-        FilePart(path=".codex/hooks.json", text=_hooks("codex")),
+        FilePart(
+            path=".codex/hooks.json",
+            text=_hooks("codex"),
+            says=tuple(f"pit hook {event}" for event in EVENTS.values()),
+        ),
     ),
     "gemini": (
         BlockPart(path="GEMINI.md", text=WORDS, beside=AGENTS_MD.path),

@@ -17,7 +17,7 @@ from taskpit.errors import Invalid
 from taskpit.records import Value, Word
 from taskpit.setup import text_edits
 from taskpit.setup.agent_files import AGENTS, LISTS, NAME, BlockPart, EntryPart, FilePart, Part, by_hand
-from taskpit.setup.text_edits import HASH, MARKDOWN, is_ours, put_block, read_block, take_block
+from taskpit.setup.text_edits import HASH, MARKDOWN, has_stamp, is_ours, put_block, read_block, share_block, take_block
 from taskpit.text import fit, plain
 
 
@@ -29,6 +29,10 @@ class PartState(Word):
     OUTDATED = "outdated"
     BY_HAND = "by hand"  #: a person wrote it otherwise: left alone
     REFUSED = "refused"  #: it can't be done safely
+
+
+#: How a part stands that is not there, and is not going to be.
+AMISS = (PartState.MISSING, PartState.REFUSED)
 
 
 class PartPlan(Value):
@@ -50,16 +54,22 @@ class PartPlan(Value):
 
 def steps_for(place: ProjectFolder, agent: str, *, remove: bool) -> list[PartPlan]:
     """What would make the agent know of the queue, or all as it was before."""
-    return [_step(place, part, agent, remove=remove) for part in AGENTS[agent]]
+    named = [(part, name) for part in AGENTS[agent] for name in _names(place, part, remove=remove)]
+    return [_step(place, part, name, agent, remove=remove) for part, name in named]
 
 
-def carry_out(place: ProjectFolder, steps: Sequence[PartPlan]) -> list[str]:
-    """Every step is done, or none was begun: Invalid says which can't be. The names of the files that changed."""
+def refuse(steps: Sequence[PartPlan], said: str = "") -> None:
+    """Invalid says which of the steps can't be done, and what a person would write there."""
     refused = [step for step in steps if step.standing is PartState.REFUSED]
     if refused:
         text = "; ".join(step.why for step in refused)
         add = "\n".join(f"By hand, {step.name} should have:\n{by_hand(step.part)}" for step in refused)
-        raise Invalid(text, hint=f"Nothing was changed. {add}", paths=[one.name for one in refused])
+        raise Invalid(text, hint=f"{said}{add}", paths=[one.name for one in refused])
+
+
+def carry_out(place: ProjectFolder, steps: Sequence[PartPlan]) -> list[str]:
+    """Every step is done, or none was begun: Invalid says which can't be. The names of the files that changed."""
+    refuse(steps)
     changed = []
     for step in steps:
         if step.seen is not None and step.changes:
@@ -68,8 +78,7 @@ def carry_out(place: ProjectFolder, steps: Sequence[PartPlan]) -> list[str]:
     return changed
 
 
-def _step(place: ProjectFolder, part: Part, agent: str, *, remove: bool) -> PartPlan:
-    name = _name(place, part)
+def _step(place: ProjectFolder, part: Part, name: str, agent: str, *, remove: bool) -> PartPlan:
     try:
         seen = place.see(name)
         made = _removed(place, part, seen, agent) if remove else _wanted(place, part, seen, agent)
@@ -82,11 +91,12 @@ def _step(place: ProjectFolder, part: Part, agent: str, *, remove: bool) -> Part
         return PartPlan(name=name, part=part, standing=PartState.REFUSED, why=text)
 
 
-def _name(place: ProjectFolder, part: Part) -> str:
+def _names(place: ProjectFolder, part: Part, *, remove: bool) -> Sequence[str]:
+    """The files that it may be in, if it goes; else that one it belongs into."""
     if not isinstance(part, EntryPart):
-        return part.path
-    there = [path for path in part.paths if os.path.lexists(os.path.join(place.root, path))]
-    return (there or list(part.paths))[0 if there else -1]
+        return (part.path,)
+    there = [path for path in part.paths if os.path.lexists(os.path.join(place.root, path))] or [part.paths[-1]]
+    return there if remove else there[:1]
 
 
 # -- in --------------------------------------------------------------------------------------------
@@ -94,8 +104,7 @@ def _name(place: ProjectFolder, part: Part) -> str:
 
 def _wanted(place: ProjectFolder, part: Part, seen: ReadFile, agent: str) -> PartPlan:
     if isinstance(part, BlockPart):
-        hides = _hides(place, part, seen)
-        return _wanted_block(part.replace(text=f"@{part.beside}\n\n{part.text}") if hides else part, seen, agent)
+        return _wanted_block(place, part, seen, agent)
     if isinstance(part, EntryPart):
         return _wanted_entry(part, seen)
     return _wanted_file(part, seen)
@@ -105,13 +114,17 @@ def _said(part: Part, seen: ReadFile, standing: PartState, data: bytes | None, w
     return PartPlan(name=seen.name, part=part, standing=standing, seen=seen, data=data, why=why)
 
 
-def _wanted_block(part: BlockPart, seen: ReadFile, agent: str) -> PartPlan:
+def _wanted_block(place: ProjectFolder, part: BlockPart, seen: ReadFile, agent: str) -> PartPlan:
     found = read_block(seen.data or b"", part.comment)
     if part.comment == HASH and found is None and _in_toml(seen.data):
         return _said(
             part, seen, PartState.BY_HAND, seen.data, f"{seen.name} has an entry {NAME} that was written by hand"
         )
-    data = put_block(seen.data, part.text, agent, part.comment)
+    if found is not None and not found.is_one_of(*_texts(part)):
+        data = share_block(seen.data or b"", agent, part.comment)
+        return _said(part, seen, PartState.BY_HAND, data, _edited(seen))
+    text = _texts(part)[-1] if _hides(place, part, seen) else part.text
+    data = put_block(seen.data, text, agent, part.comment)
     if part.comment == HASH:
         _check_toml(seen.data, data)
     if data == seen.data:
@@ -119,11 +132,21 @@ def _wanted_block(part: BlockPart, seen: ReadFile, agent: str) -> PartPlan:
     return _said(part, seen, PartState.OUTDATED if found and agent in found.people else PartState.MISSING, data)
 
 
+def _texts(part: BlockPart) -> tuple[str, ...]:
+    """What the block says: alone, and where it names the file beside it."""
+    return (part.text, f"@{part.beside}\n\n{part.text}") if part.beside else (part.text,)
+
+
+def _edited(seen: ReadFile) -> str:
+    return f"the {NAME} block in {seen.name} was changed by hand and is left as it is"
+
+
 def _hides(place: ProjectFolder, part: BlockPart, seen: ReadFile) -> bool:
     """Whether a file that was made by us keeps another one from being read."""
     found = read_block(seen.data or b"", part.comment)
     ours = seen.data is None or (found is not None and found.made)
-    return ours and bool(part.beside) and os.path.exists(os.path.join(place.root, part.beside))
+    beside = os.path.join(place.root, part.beside)
+    return ours and bool(part.beside) and os.path.exists(beside) and os.path.realpath(beside) != seen.path
 
 
 def _in_toml(data: bytes | None) -> bool:
@@ -174,8 +197,12 @@ def _wanted_file(part: FilePart, seen: ReadFile) -> PartPlan:
         return _said(part, seen, PartState.MISSING, data)
     if seen.data == data:
         return _said(part, seen, PartState.FINE, data)
-    if is_ours(seen.data.decode()):
+    text = seen.data.decode()
+    if is_ours(text):
         return _said(part, seen, PartState.OUTDATED, data)
+    if not has_stamp(text) and not all(word in text for word in part.says):
+        why = f"{seen.name} is your own and is left as it is; add to it by hand:\n{part.text}"
+        return _said(part, seen, PartState.MISSING, seen.data, why)
     return _said(part, seen, PartState.BY_HAND, seen.data, f"{seen.name} was changed by hand and is left as it is")
 
 
@@ -188,15 +215,28 @@ def _removed(place: ProjectFolder, part: Part, seen: ReadFile, agent: str) -> Pa
     if isinstance(part, FilePart) and (others := _others(place, part, agent)):
         return _said(part, seen, PartState.MISSING, seen.data, f"{seen.name} stays: {', '.join(others)} use it")
     if isinstance(part, BlockPart):
-        data = take_block(seen.data, agent, part.comment)
-        if part.comment == HASH and data is not None:
-            _check_toml(seen.data, data)
-        return _said(part, seen, PartState.FINE if data != seen.data else PartState.MISSING, data)
+        return _removed_block(place, part, seen, agent)
     if isinstance(part, EntryPart):
         return _removed_entry(part, seen)
-    if is_ours(seen.data.decode()):
+    text = seen.data.decode()
+    if is_ours(text):
         return _said(part, seen, PartState.FINE, None)
+    if part.says and not has_stamp(text) and not any(word in text for word in part.says):
+        return _said(part, seen, PartState.MISSING, seen.data)
     return _said(part, seen, PartState.BY_HAND, seen.data, f"{seen.name} was changed by hand and is left as it is")
+
+
+def _removed_block(place: ProjectFolder, part: BlockPart, seen: ReadFile, agent: str) -> PartPlan:
+    before = seen.data or b""
+    found, data = read_block(before, part.comment), take_block(before, agent, part.comment)
+    edited = found is not None and not found.is_one_of(*_texts(part))
+    if found is not None and found.people == (agent,) and (edited or (part.comment == HASH and _in_toml(data))):
+        return _said(part, seen, PartState.BY_HAND, before, _edited(seen))
+    if part.comment == HASH and data is not None:
+        _check_toml(before, data)
+    if data is None and place.has_link_to(seen):
+        data = b""
+    return _said(part, seen, PartState.FINE if data != before else PartState.MISSING, data)
 
 
 def _others(place: ProjectFolder, part: FilePart, agent: str) -> list[str]:
@@ -297,9 +337,22 @@ class ProjectFolder:
         return ReadFile(name=name, path=path, data=data, mode=mode, mark=_mark(status))
 
     def refuse_read_only(self, seen: ReadFile) -> None:
-        """Invalid if its owner does not want it changed."""
+        """Invalid if its owner does not want it changed, or its folder can't have it."""
         if seen.data is not None and not (seen.mode & 0o222 and os.access(seen.path, os.W_OK)):
             raise Invalid(f"{seen.name} is read-only", path=seen.name)
+        folder = os.path.dirname(seen.path)
+        while not os.path.lexists(folder):
+            folder = os.path.dirname(folder)
+        if not os.path.isdir(folder):
+            raise Invalid(f"{seen.name} cannot be made: {folder} is not a folder", path=seen.name)
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise Invalid(f"{seen.name} cannot be written: {folder} is read-only", path=seen.name)
+
+    def has_link_to(self, seen: ReadFile) -> bool:
+        """Whether a link of the project's own leads to the file, and would lead nowhere without it."""
+        names = {part.path for parts in AGENTS.values() for part in parts if isinstance(part, BlockPart)}
+        paths = [os.path.join(self.root, name) for name in names]
+        return any(os.path.islink(path) and os.path.realpath(path) == seen.path for path in paths)
 
     def write(self, seen: ReadFile, data: bytes | None) -> None:
         """The file holds these bytes now, or is gone; readers see the old or the new, whole."""

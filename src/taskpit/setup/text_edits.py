@@ -2,13 +2,14 @@
 
 A marked block at the end of a text:
 
-    <!-- taskpit:begin v1 for=claude,codex -->
+    <!-- taskpit:begin v1 for=claude,codex sum=0a1b2c3d -->
     ...
     <!-- taskpit:end -->
 
 The first marker says whom the block is there for; it goes when the last of them goes. `made` says that the
-file was not there before. The block has the newlines of its file, and where the file does not end with
-one, neither does the block: from that alone the text can be put back exactly as it was.
+file was not there before, `sum` is the digest of what we wrote: a block that says something else is a person's.
+The block has the newlines of its file, and where the file does not end with one, neither does the block: from
+that alone the text can be put back exactly as it was.
 """
 
 from __future__ import annotations
@@ -42,10 +43,17 @@ class Block(Value):
     people: tuple[str, ...]
     made: bool
     version: str
-    #: Where it begins and ends, markers and all, without the newlines around it.
+    #: The digest of the text as it was written; empty in blocks of old.
+    sum: str
+    #: Where it begins and ends, markers and all, without the newlines around it; where its text begins.
     start: int
     end: int
+    inner: int
     newline: bytes
+
+    def is_one_of(self, *texts: str) -> bool:
+        """Whether it is as we wrote it; one of old that has no digest is ours if it says one of these."""
+        return self.sum == _digest(self.text) if self.sum else self.text in texts
 
 
 def read_block(data: bytes, comment: CommentStyle) -> Block | None:
@@ -60,16 +68,18 @@ def read_block(data: bytes, comment: CommentStyle) -> Block | None:
     if len(begins) != 1 or len(ends) != 1 or begins[0].end() > ends[0].start():
         raise Invalid("the markers taskpit:begin and taskpit:end don't stand once and in this order")
     words = (begins[0][1] or b"").decode("utf-8", "replace").split()
-    people = next((word.removeprefix("for=") for word in words if word.startswith("for=")), "")
+    said = dict(word.split("=", 1) for word in words if "=" in word)
     newline: bytes = begins[0][2]
     text = data[begins[0].end() : ends[0].start()].decode("utf-8", "replace").replace("\r\n", "\n")
     return Block(
         text=text,
-        people=tuple(filter(None, people.split(","))),
+        people=tuple(filter(None, said.get("for", "").split(","))),
         made="made" in words,
         version=words[0] if words else "",
+        sum=said.get("sum", ""),
         start=begins[0].start(),
         end=ends[0].end(),
+        inner=begins[0].end(),
         newline=newline,
     )
 
@@ -89,6 +99,18 @@ def put_block(data: bytes | None, text: str, person: str, comment: CommentStyle)
     return data + newline + newline + block
 
 
+def share_block(data: bytes, person: str, comment: CommentStyle) -> bytes:
+    """The file with its block as it is, for this one too."""
+    found = read_block(data, comment)
+    return data if found is None or person in found.people else _named(data, found, (*found.people, person), comment)
+
+
+def _named(data: bytes, found: Block, people: tuple[str, ...], comment: CommentStyle) -> bytes:
+    """The file with its block as it is, for these."""
+    marker = _marker(found.version, tuple(sorted(people)), found.made, found.sum, comment)
+    return data[: found.start] + marker.encode() + found.newline + data[found.inner :]
+
+
 def take_block(data: bytes, person: str, comment: CommentStyle) -> bytes | None:
     """The file without the block, or with it for the others only; None if the file should go."""
     found = read_block(data, comment)
@@ -96,9 +118,7 @@ def take_block(data: bytes, person: str, comment: CommentStyle) -> bytes | None:
         return data
     others = tuple(name for name in found.people if name != person)
     if others:
-        return (
-            data[: found.start] + _spelled(found.text, others, found.made, comment, found.newline) + data[found.end :]
-        )
+        return _named(data, found, others, comment)
     before, after = data[: found.start], data[found.end :]
     if before:
         twice = 1 if after else 2  # without a newline at its end, the file had none before either
@@ -109,13 +129,17 @@ def take_block(data: bytes, person: str, comment: CommentStyle) -> bytes | None:
 
 
 def _spelled(text: str, people: tuple[str, ...], made: bool, comment: CommentStyle, newline: bytes) -> bytes:
-    words = " ".join(["taskpit:begin", VERSION, f"for={','.join(people)}", *(["made"] if made else [])])
     lines = [
-        f"{comment.opens}{words}{comment.closes}",
+        _marker(VERSION, people, made, _digest(text), comment),
         *text.splitlines(),
         f"{comment.opens}taskpit:end{comment.closes}",
     ]
     return newline.join(line.encode() for line in lines)
+
+
+def _marker(version: str, people: tuple[str, ...], made: bool, digest: str, comment: CommentStyle) -> str:
+    words = ["taskpit:begin", version, f"for={','.join(people)}", "made" if made else "", digest and f"sum={digest}"]
+    return f"{comment.opens}{' '.join(filter(None, words))}{comment.closes}"
 
 
 # -- one entry in a JSON text that is not ours -----------------------------------------------------
@@ -126,19 +150,19 @@ def _spelled(text: str, people: tuple[str, ...], made: bool, comment: CommentSty
 
 
 _STRING = r'"(?:[^"\\\x00-\x1f]|\\.)*"'
-#: What JSON has not: comments and a mark at the beginning, then commas behind the last member.
-_FOREIGN = (
-    re.compile(_STRING + r"|//[^\r\n]*|/\*.*?\*/|\ufeff", re.DOTALL),
-    re.compile(_STRING + r"|,(?=\s*[}\]])"),
-)
+#: What JSON has not: comments and a mark at the beginning, and commas behind the last member.
+_COMMENTS = re.compile(_STRING + r"|//[^\r\n]*|/\*.*?\*/|\ufeff", re.DOTALL)
+_LAST_COMMAS = re.compile(_STRING + r"|,(?=\s*[}\]])")
 _SPACE = re.compile(r"\s*")
 
 
 def _blanked(text: str) -> str:
     """The same text with spaces where JSON has nothing: each letter is where it was."""
-    for foreign in _FOREIGN:
-        text = foreign.sub(lambda one: one[0] if one[0][0] == '"' else re.sub(r"[^\r\n]", " ", one[0]), text)
-    return text
+    return _without(_LAST_COMMAS, _without(_COMMENTS, text))
+
+
+def _without(foreign: re.Pattern[str], text: str) -> str:
+    return foreign.sub(lambda one: one[0] if one[0][0] == '"' else re.sub(r"[^\r\n]", " ", one[0]), text)
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -252,16 +276,31 @@ def drop_entry(text: str, group: str, name: str, entry: dict[str, Any]) -> str:
 
 
 def _drop(text: str, brace: int, name: str) -> str:
+    """The text without the member and the one comma that goes with it: its own, or at the end that before it."""
     members = _members(_blanked(text), brace)
     place = next(number for number, member in enumerate(members) if member[0] == name)
     _, start, _, end = members[place]
-    if text[end : end + 1] == ",":
+    bare = _without(_COMMENTS, text)
+    comma = _next(bare, end)
+    if bare[comma] != ",":
+        comma = bare.rindex(",", members[place - 1][3], start) if place else -1
+    if comma == end:
         end += 1
-    if place == 0 and not text[brace + 1 : start].strip():
-        start = brace + 1  # what stands before it came with it
-    elif place == len(members) - 1:  # it was moved to the end: the comma before it goes, too
-        start = members[place - 1][3]
-    return text[:start] + text[end:]
+    elif comma > end:
+        text = text[:comma] + text[comma + 1 :]
+    came_with_it = place == 0 and not text[brace + 1 : start].strip()
+    start = brace + 1 if came_with_it else _line_start(text, start, end)
+    before = text[:start] if comma < 0 or comma > start else text[:comma] + text[comma + 1 : start]
+    return before + text[end:]
+
+
+def _line_start(text: str, start: int, end: int) -> int:
+    """From where to cut, so that no empty line stays."""
+    before = text[:start].rstrip(" \t")
+    if not before.endswith("\n"):
+        return len(before)
+    alone = re.match(r"[ \t]*\r?\n", text[end:]) is not None
+    return len(before.removesuffix("\n").removesuffix("\r")) if alone else start
 
 
 # -- whole files of ours that show whether they were changed since: by a stamp made of the rest ------
@@ -275,6 +314,11 @@ _STAMP = re.compile(r"pit setup v\d+ ([0-9a-f]{8})")
 def stamped(template: str) -> str:
     """The text with its stamp filled in."""
     return template.replace(BLANK, f"{BLANK[:-8]}{_digest(template)}", 1)
+
+
+def has_stamp(text: str) -> bool:
+    """Whether the text was ours once."""
+    return _STAMP.search(text) is not None
 
 
 def is_ours(text: str) -> bool:
