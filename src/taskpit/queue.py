@@ -450,10 +450,10 @@ class Queue:
             self.check(changed)
             if changed.needs != claim.task.needs:
                 self._refuse_circles([changed])
+            self.store.finish([End(claim=claim, task=changed, action=action, details=why)])
         except BaseException:
             self.store.finish([End(claim=claim, details="nothing was changed")])
             raise
-        self.store.finish([End(claim=claim, task=changed, action=action, details=why)])
         return changed
 
     def _take_ready(self, task_id: str, worker: str) -> Claim:

@@ -336,6 +336,26 @@ def test_a_split_with_an_order(root, serve, queue):
     assert [queue.card(child).task.parent for child in after["children"]] == ["0001"] * 3
 
 
+def test_a_whole_number_may_be_written_as_any_number(root, serve, queue):
+    """JSON knows no other; one was put, answered as added, and set aside as unreadable."""
+
+    async def work(client):
+        added = await told(client, "add", title="five", priority=5.0)
+        why = await refused(client, "add", title="beyond", priority=10**20)
+        await told(client, "claim", worker="w1", id=added["id"])
+        parts = [{"title": "a", "priority": 3.0}, {"title": "b", "after": [0.0]}]
+        huge = [{"title": "a"}, {"title": "b", "priority": 10**20}]
+        assert "priority" in await refused(client, "give_back", id="1", worker="w1", how="split", parts=huge)
+        return why, await told(client, "give_back", id="1", worker="w1", how="split", parts=parts)
+
+    why, after = talk(serve(root).protocol, work, **MODERN)
+    assert why.startswith("invalid: the priority is none that a task can have")
+    assert queue.card("0001").task.priority == 5
+    one, two = (queue.card(child).task for child in after["children"])
+    assert (one.priority, two.needs) == (3, (one.id,))
+    assert sum(queue.store.counts().values()) == 3
+
+
 def test_asking_a_person(root, serve, queue):
     async def work(client):
         await told(client, "add", title="undecided")

@@ -206,7 +206,7 @@ class QueueServer:
         """The arguments; a number where a text should be is what it reads like, all else must fit."""
         given = {
             key: str(value) if isinstance(value, int) and row.takes.get(key, {}).get("type") == "string" else value
-            for key, value in given.items()
+            for key, value in _whole(given).items()
         }
         wrong = [
             f"{''.join(f'{part}: ' for part in one.path)}{one.message}"
@@ -311,6 +311,15 @@ async def _read(make: Callable[[], Any]) -> Any:
     except errors.TaskpitError as error:
         code = types.INVALID_PARAMS if isinstance(error, errors.NotFound | errors.Invalid) else types.INTERNAL_ERROR
         raise MCPError(code, say_error(error)) from error
+
+
+def _whole(value: Any) -> Any:
+    """The same with each number that is whole as an int: to a schema 5.0 is one, to a task it is not."""
+    if isinstance(value, dict):
+        return {key: _whole(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_whole(one) for one in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _open_cards(queue: Queue) -> list[Card]:

@@ -341,8 +341,10 @@ def roll(sealed: Sealed, *, end: End | None = None, line: bytes | None = None) -
         line = _swallowed(sealed)
     if folder.durable or end is None:
         _settle_seal(sealed, known=end is not None)
-    if "c" in sealed.parts:
-        admit_parts(folder, sealed.part("c"), sealed.spot.id)
+    if "c" in sealed.parts and (wrong := admit_parts(folder, sealed.part("c"), sealed.spot.id)):
+        from taskpit.store.hold_back import hold_back
+
+        return hold_back(sealed, wrong)
     if "t" in sealed.parts:
         tries = folder.of(TRIES, sealed.spot.id)
         fs.make_dir(tries)
