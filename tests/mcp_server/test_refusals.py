@@ -8,10 +8,12 @@ import os
 import re
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import anyio
+import anyio.from_thread
 import anyio.lowlevel
 import anyio.to_thread
 import mcp_types as types
@@ -24,7 +26,7 @@ from taskpit.errors import NotFound
 from taskpit.mcp.server import QueueServer
 from taskpit.mcp.tools import TOOLS, ToolCalls
 from taskpit.queue import Queue
-from taskpit.task import State
+from taskpit.task import State, Task
 
 MODERN = {"mode": "2026-07-28"}
 HELLO = json.dumps(
@@ -248,6 +250,83 @@ def test_those_who_wait_for_work_keep_nobody_else_waiting(root, queue):
     anyio.run(scene)
     assert queue.store.counts()[State.CLAIMED] == 45
     desk.close()
+
+
+@pytest.fixture
+def scene(root):
+    """A server, and its calls as the protocol makes them: `await call(tool, given)`."""
+    desk = ToolCalls(lambda: Queue.open(root), "me", root)
+    server = QueueServer(desk)
+
+    async def call(name, **given):
+        return await server._call_tool(None, types.CallToolRequestParams(name=name, arguments=given))
+
+    call.desk, call.lines = desk, server._lines
+    yield call
+    desk.close()
+
+
+def test_a_claim_that_nobody_waits_for_takes_nothing(scene, queue):
+    async def run():
+        async with anyio.create_task_group() as group:
+            group.start_soon(partial(scene, "claim", worker="w1", wait_seconds=50))
+            await anyio.lowlevel.checkpoint()
+            await anyio.to_thread.run_sync(until, lambda: scene.lines["claim"].borrowed_tokens == 1)
+            group.cancel_scope.cancel()  # as the SDK does, when a request is cancelled or its client has gone
+            queue.put([Task(id="", title="for somebody else")])
+
+    anyio.run(run)
+    assert queue.store.counts()[State.CLAIMED] == 0
+
+
+@pytest.mark.parametrize("before", [False, True], ids=["free", "mine before"])
+def test_a_claim_that_comes_too_late_is_given_back(before, scene, queue, monkeypatch):
+    """The request is cancelled between the claim and its answer; what the worker had before is still its own."""
+    queue.put([Task(id="", title="x")])
+    if before:
+        queue.claim("w1", verbatim=True)
+    claim, calls = scene.desk.queue.claim, []
+
+    async def run():
+        with anyio.CancelScope() as scope:
+
+            def late(*words, **given):
+                calls.append(claim(*words, **given))
+                anyio.from_thread.run_sync(scope.cancel)
+                return calls[-1]
+
+            monkeypatch.setattr(scene.desk.queue, "claim", late)
+            await scene("claim", worker="w1", id="1")
+            await anyio.lowlevel.checkpoint()
+
+    anyio.run(run)
+    assert len(calls[0]) == 1
+    assert queue.card("0001").state is (State.CLAIMED if before else State.READY)
+
+
+def test_a_done_that_was_called_off_publishes_nothing_and_a_second_waits_for_its_check(scene, queue, tmp_path):
+    alone, go = tmp_path / "alone", tmp_path / "go"
+    check = f"mkdir '{alone}' || exit 1; while ! [ -e '{go}' ]; do sleep 0.05; done; rmdir '{alone}'"
+    queue.put([Task(id="", title="x", check=check)])
+    queue.claim("w1", verbatim=True)
+    seen = []
+
+    async def run():
+        async with anyio.create_task_group() as both:
+            async with anyio.create_task_group() as first:
+                first.start_soon(partial(scene, "done", id="1", worker="w1", result="the first"))
+                await anyio.to_thread.run_sync(until, alone.exists)
+                both.start_soon(second)
+                await anyio.to_thread.run_sync(until, lambda: scene.lines["done"].borrowed_tokens == 2)
+                first.cancel_scope.cancel()
+                go.touch()
+
+    async def second():
+        seen.append(await scene("done", id="1", worker="w1", result="the second"))
+
+    anyio.run(run)
+    assert not seen[0].is_error, seen
+    assert queue.card("0001").result.output.strip() == "the second"
 
 
 def test_a_port_that_is_taken(root, http, capsys):

@@ -8,12 +8,14 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import math
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from functools import partial
 from typing import Any
 
 import anyio
+import anyio.from_thread
 import anyio.to_thread
 import mcp_types as types
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # it comes with the SDK, without stubs
@@ -133,6 +135,7 @@ class QueueServer:
 
     def __init__(self, desk: ToolCalls) -> None:
         self.desk = desk
+        desk.is_over = _is_over
         self.changes = Changes(desk.fresh)
         self._old = _OldSubscriptions(self.changes)
         self._lines: dict[str, anyio.CapacityLimiter] = {}
@@ -190,6 +193,9 @@ class QueueServer:
         try:
             given = self._checked(row, params.arguments or {})
             facts = await _in_thread(self.desk.answer, row.name, given, apart=self._apart(row.name, given))
+            if row.name == "claim" and anyio.current_effective_deadline() == -math.inf:  # nobody will hear of it
+                with anyio.CancelScope(shield=True):
+                    await _in_thread(self.desk.take_back, facts)
         except errors.TaskpitError as error:
             return types.CallToolResult(content=[_text(say_error(error))], is_error=True)
         facts = json.loads(json.dumps(facts, default=str))  # plain JSON, whatever stands in a task
@@ -302,6 +308,17 @@ class _OldSubscriptions:
 
 async def _in_thread(work: Callable[..., Any], *args: Any, apart: anyio.CapacityLimiter | None = None) -> Any:
     return await anyio.to_thread.run_sync(work, *args, limiter=apart)
+
+
+def _is_over() -> bool:
+    """Whether the call that this thread is to answer was cancelled, or its client has gone."""
+    try:
+        anyio.from_thread.check_cancelled()
+    except asyncio.CancelledError:
+        return True
+    except RuntimeError:  # no thread of ours
+        return False
+    return False
 
 
 async def _read(make: Callable[[], Any]) -> Any:

@@ -6,13 +6,15 @@ from __future__ import annotations
 
 import os
 import re
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
+from weakref import WeakValueDictionary
 
 from taskpit import errors, layouts
 from taskpit.explain import nothing
 from taskpit.json_facts import card_facts, full_facts
-from taskpit.queue import Queue, cards
+from taskpit.queue import LOOK_AGAIN, Queue, cards
 from taskpit.records import Value
 from taskpit.task import LISTS, Ask, Card, Failed, Outcome, Release, Said, Split, State, Task
 from taskpit.worker.manual import finish_by_hand, need_ids, own_claim, refuse_lost
@@ -208,6 +210,10 @@ class ToolCalls:
         self.worker = worker
         #: Where checks run unless the call says otherwise.
         self.cwd = cwd
+        #: Whether nobody waits any more for what the calling thread is to answer.
+        self.is_over: Callable[[], bool] = lambda: False
+        self._turns: WeakValueDictionary[str, threading.Lock] = WeakValueDictionary()
+        self._of_turns = threading.Lock()
 
     def fresh(self) -> Queue:
         """The same queue, opened for a call that will wait for it."""
@@ -291,8 +297,14 @@ class ToolCalls:
     def _take(self, queue: Queue, given: Arguments, wait: float) -> Facts:
         worker, tags = self._who(given), tuple(given.get("tags", ()))
         ids = [queue.resolve(given["id"])] if given.get("id") else []
-        lease = float(given.get("lease_seconds", 0))
-        claims = queue.claim(worker, ids=ids, tags=tags, lease=lease, wait=wait, verbatim=True)
+        lease, until = float(given.get("lease_seconds", 0)), queue.clock.monotonic() + wait
+        mine = [card.worker for card in queue.store.read(ids) if card and card.state is State.CLAIMED] == [worker]
+        while True:
+            left = max(until - queue.clock.monotonic(), 0.0)
+            step = min(left, LOOK_AGAIN)
+            claims = queue.claim(worker, ids=ids, tags=tags, lease=lease, wait=step, verbatim=True)
+            if claims or left <= LOOK_AGAIN or self.is_over():
+                break
         if not claims:
             error = nothing(queue.store.counts(), queue.store.paused(), ids[0] if ids else "", tags)
             if ids:
@@ -302,7 +314,15 @@ class ToolCalls:
         facts = card_facts(Card(task=claim.task, state=State.CLAIMED, worker=claim.fence))
         task = _filled(facts, "id", "title", "state")
         answer = {"task": task, "worker": claim.worker, "lease_seconds": claim.lease, "attempt": claim.attempt}
+        answer |= {"already": True} if mine else {}
         return {**answer, "notes": notes} if (notes := queue.card(claim.task.id).notes) else answer
+
+    def take_back(self, claimed: Facts) -> None:
+        """What `claim` has answered to nobody is as it was; what was this worker's before stays so."""
+        task = claimed["task"]
+        if task and not claimed.get("already"):
+            claim = self.queue.holding(task["id"], task["worker"])
+            self.queue.finish(claim, Release(reason="whoever asked for it has gone"))
 
     def _renew(self, given: Arguments) -> Facts:
         task_id = self.queue.resolve(given["id"])
@@ -321,8 +341,23 @@ class ToolCalls:
             raise errors.NotFound(f"there is no folder {cwd} to run the check in", path=cwd)
         task_id = self.queue.resolve(given["id"])
         output = given.get("result", "")
-        facts = finish_by_hand(self.queue, task_id, self._who(given), output=output, cwd=cwd, env=os.environ)
+        with self._turn(task_id):  # who repeats the call while the check runs waits for what becomes of it
+            facts = finish_by_hand(
+                self.queue, task_id, self._who(given), output=output, cwd=cwd, env=os.environ, go_on=self._go_on
+            )
         return _filled(facts, "id", "state")
+
+    def _turn(self, task_id: str) -> threading.Lock:
+        """Whoever has it ends this task; kept for as long as anybody waits for it."""
+        with self._of_turns:
+            turn = self._turns.get(task_id)
+            if turn is None:
+                turn = self._turns[task_id] = threading.Lock()
+            return turn
+
+    def _go_on(self) -> None:
+        if self.is_over():
+            raise errors.Conflict("whoever asked for this has gone: nothing was published, and the claim stays")
 
     def _give_back(self, given: Arguments) -> Facts:
         how, reason = given["how"], given.get("reason", "").strip()
