@@ -432,6 +432,8 @@ class Queue:
 
     def resolve(self, text: str) -> str:
         """The one id this text means: the id itself, its number, or an unambiguous beginning."""
+        if not text:  # as an unset variable: it would mean the only task
+            raise errors.Invalid("the id is empty", hint="`pit list` shows what there is.")
         ids = self.store.resolve(text) if len(text.encode("utf-8", "replace")) < 256 else []  # no name is longer
         if len(ids) == 1:
             return ids[0]
