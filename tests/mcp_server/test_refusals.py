@@ -56,6 +56,8 @@ HELLO = json.dumps(
         ("give_back", {"id": "1", "worker": "w1", "how": "split"}, "a split needs `parts`", "title"),
         ("give_back", {"id": "1", "worker": "w1", "how": "give up"}, "'give up' is not one of", "how"),
         ("note", {"id": "1", "worker": "w1", "text": " "}, "the note is empty", ""),
+        ("note", {"id": "1", "worker": "a b\nc", "text": "x"}, "worker name 'a b\\nc' is not allowed", "letters"),
+        ("list", {"state": "somewhere"}, "'somewhere' is not a state", "needs-you, ready, waiting, running"),
     ],
 )
 def test_a_refusal_says_what_to_do(root, serve, queue, tool, given, why, then):
@@ -81,8 +83,34 @@ def test_a_red_check_keeps_the_task_yours(root, serve, queue, tmp_path):
 
     why, done = talk(serve(root).protocol, work, **MODERN)
     assert why.startswith("check_failed: the check of 0001 is red")
+    assert "mend it and repeat, or `give_back` with how=fail and the reason." in why
     assert why.endswith("what is wrong")
     assert done["state"] == "done"
+
+
+def test_hints_name_what_an_agent_has(root, serve):
+    """`list --state running` and --wait are words of the command line."""
+
+    async def work(client):
+        await told(client, "add", title="x")
+        await told(client, "claim", worker="w1")
+        none = await told(client, "claim", worker="w2")
+        running = await told(client, "list", state="running")
+        return none["hint"], running, await told(client, "list", state="needs-you")
+
+    hint, running, asks = talk(serve(root).protocol, work, **MODERN)
+    assert hint == "1 running; `list` with state=running shows by whom, wait_seconds waits for more."
+    assert [one["id"] for one in running["tasks"]] == ["0001"]
+    assert asks["tasks"] == []
+
+
+def test_what_nobody_thought_of_is_said_in_words(root, serve, monkeypatch):
+    def broken(*_):
+        raise KeyError("a slip of ours")
+
+    monkeypatch.setattr(ToolCalls, "_show", broken)
+    answer = talk(serve(root).protocol, lambda client: refused(client, "show", id="1"), **MODERN)
+    assert answer.startswith("error: something unexpected happened: KeyError: 'a slip of ours'\nNext: ")
 
 
 def test_what_a_superseded_worker_brings_is_kept_aside(root, serve, queue):
@@ -111,7 +139,10 @@ def test_there_is_no_such_tool(root, serve):
 
 
 def test_the_tool_list_is_short(root, serve):
-    """1,416 tokens as o200k_base counts them (gpt-tokenizer 4.0.0). Three bytes a token is on the safe side of that."""
+    """About 1,420 tokens: o200k_base (gpt-tokenizer 4.0.0) counted 1,416 when it was 17 bytes shorter.
+
+    Three bytes a token is on the safe side of that.
+    """
 
     async def ask(client):
         return (await client.list_tools()).tools
@@ -312,14 +343,13 @@ def test_a_done_that_was_called_off_publishes_nothing_and_a_second_waits_for_its
     seen = []
 
     async def run():
-        async with anyio.create_task_group() as both:
-            async with anyio.create_task_group() as first:
-                first.start_soon(partial(scene, "done", id="1", worker="w1", result="the first"))
-                await anyio.to_thread.run_sync(until, alone.exists)
-                both.start_soon(second)
-                await anyio.to_thread.run_sync(until, lambda: scene.lines["done"].borrowed_tokens == 2)
-                first.cancel_scope.cancel()
-                go.touch()
+        async with anyio.create_task_group() as both, anyio.create_task_group() as first:
+            first.start_soon(partial(scene, "done", id="1", worker="w1", result="the first"))
+            await anyio.to_thread.run_sync(until, alone.exists)
+            both.start_soon(second)
+            await anyio.to_thread.run_sync(until, lambda: scene.lines["done"].borrowed_tokens == 2)
+            first.cancel_scope.cancel()
+            go.touch()
 
     async def second():
         seen.append(await scene("done", id="1", worker="w1", result="the second"))
