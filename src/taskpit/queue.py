@@ -441,6 +441,8 @@ class Queue:
 
     def resolve(self, text: str) -> str:
         """The one id this text means: the id itself, its number, or an unambiguous beginning."""
+        if not text:  # as an unset variable: it would mean the only task
+            raise errors.Invalid("the id is empty", hint="`pit list` shows what there is.")
         ids = self.store.resolve(text) if len(text.encode("utf-8", "replace")) < 256 else []  # no name is longer
         if len(ids) == 1:
             return ids[0]
@@ -459,10 +461,10 @@ class Queue:
             self.check(changed)
             if changed.needs != claim.task.needs:
                 self._refuse_circles([changed])
+            self.store.finish([End(claim=claim, task=changed, action=action, details=why)])
         except BaseException:
             self.store.finish([End(claim=claim, details="nothing was changed")])
             raise
-        self.store.finish([End(claim=claim, task=changed, action=action, details=why)])
         return changed
 
     def _take_ready(self, task_id: str, worker: str) -> Claim:

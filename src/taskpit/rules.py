@@ -9,6 +9,7 @@ from taskpit.clock import iso, say_duration
 from taskpit.config import Limit
 from taskpit.errors import Invalid
 from taskpit.records import Value
+from taskpit.schema import whole
 from taskpit.task import LINES, LISTS, State
 from taskpit.text import is_count
 
@@ -23,6 +24,8 @@ Order = tuple[int, float, int, str]
 MINUTE = 60.0
 #: So many holders of a key are named.
 NAMED = 3
+#: The whole numbers of a task.
+COUNTS = ("priority", "attempts", "max_attempts")
 
 
 def order(task: Task) -> Order:
@@ -217,8 +220,8 @@ def check_task(task: Task) -> None:
         "".join((task.body, *map(said.__getitem__, LINES), *[word for _, word in listed])).encode()
     except UnicodeEncodeError:
         raise Invalid("the task is not UTF-8 text", id=task.id) from None
-    if task.limits:
-        _check_limits(task)
+    if task.limits or task.priority or task.attempts or task.max_attempts:
+        _check_numbers(task)
     for name, word in listed:
         if not word or word != " ".join(word.split()) or "," in word or "#" in word:
             raise Invalid(f"{word!r} cannot stand in {name}: no commas, # or line breaks", id=task.id)
@@ -251,7 +254,14 @@ def drawn(shares: Mapping[str, int], draw: Callable[[], float]) -> list[str]:
     return order
 
 
-def _check_limits(task: Task) -> None:
+def _check_numbers(task: Task) -> None:
+    """Those that every file can say, and limits that can be kept."""
+    for name in COUNTS:
+        value = task.__dict__[name]
+        try:
+            whole(name, value if type(value) is int else None)
+        except (TypeError, ValueError) as error:
+            raise Invalid(f"the {name} is none that a task can have: {error}", id=task.id) from None
     for limit in task.limits:
         try:
             Limit.of(limit)

@@ -8,6 +8,7 @@ import pytest
 from schemata import judge_command
 
 from taskpit.clock import Clock
+from taskpit.queue import Queue
 
 
 def test_log(pit):
@@ -22,6 +23,15 @@ def test_log(pit):
     assert [event["action"] for event in data] == ["added_task", "claimed_task"]
     assert len(pit("log", "--limit", "1", "--json").data) == 1
     assert pit("log", "--task", "nosuch").code == 5
+
+
+def test_a_name_makes_no_line_of_its_own(pit, place):
+    pit("add", "one")
+    queue = Queue.open(str(place / "pit"))
+    queue.note("0001", "x", "me\n2026-01-01T00:00:00Z  0001   completed_task  ann")
+    queue.close()
+
+    assert len(pit("log").out.splitlines()) == 2
 
 
 def test_log_since(pit):

@@ -120,6 +120,15 @@ def test_retry_leaves_what_is_done(pit):
     assert pit("retry", "1", "--json").error["code"] == "conflict"
 
 
+def test_an_empty_id_is_no_task(pit):
+    """As of a variable that is not set: it meant the only task there is."""
+    pit("add", "x")
+    for verb in ("cancel", "show", "done"):
+        assert "the id is empty" in pit(verb, "").err
+    assert pit("cancel", "").code == 6
+    assert pit("show", "1", "--json").data["state"] == "ready"
+
+
 def test_cancel_what_is_ready(pit):
     pit("add", "x")
     pit("add", "y")

@@ -8,6 +8,8 @@ import threading
 from mcp.server.subscriptions import ResourcesListChanged, ResourceUpdated
 from waits import PATIENCE
 
+from taskpit.errors import Unavailable
+from taskpit.mcp import server
 from taskpit.mcp.server import Changes, notices
 from taskpit.queue import Queue
 from taskpit.task import Event, Task
@@ -95,6 +97,29 @@ def test_a_new_changelog_is_followed(root, queue):
         queue.store.record([event("claimed_task", "0007")])
 
     assert ResourceUpdated(uri="pit://task/0007") in hear(watched, 2, then)
+
+
+def test_an_outage_is_outlived(root, queue, monkeypatch):
+    """The gateway restarts: what happened meanwhile is told once it is back, and what was before is not told again."""
+    monkeypatch.setattr(server, "LOOK_AGAIN", 0.01)
+    queue.store.record([event("added_task", "0099")])
+    opened = []
+
+    def away(*_):
+        queue.store.record([event("claimed_task", "0007")])
+        raise Unavailable("the gateway restarts")
+
+    def open_queue():
+        opened.append(None)
+        if len(opened) == 2:
+            raise Unavailable("it is not back yet")
+        one = Queue.open(root)
+        if len(opened) == 1:
+            one.store.wait = away
+        return one
+
+    assert hear(Changes(open_queue), 2) == [ResourceUpdated(uri="pit://task/0007"), ResourceUpdated(uri="pit://board")]
+    assert len(opened) == 3
 
 
 def test_each_thing_is_told_once():

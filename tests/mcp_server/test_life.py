@@ -325,7 +325,7 @@ def test_a_split_with_an_order(root, serve, queue):
         late = [{"title": "a", "after": [1]}, {"title": "b"}]
         why = await refused(client, "give_back", id="0001", worker="w1", how="split", parts=late)
         assert "part 0 comes after one that is not earlier" in why
-        return await told(client, "give_back", id="0001", worker="w1", how="split", parts=parts)
+        return await told(client, "give_back", id="0001", worker="w1", how="split", parts=parts, wait=False)
 
     after = talk(serve(root).protocol, work, **MODERN)
     design, build, ship = after["children"]
@@ -334,6 +334,70 @@ def test_a_split_with_an_order(root, serve, queue):
     assert queue.card(ship).task.needs == (design, build)
     assert queue.card(build).task.check == "make"
     assert [queue.card(child).task.parent for child in after["children"]] == ["0001"] * 3
+
+
+def test_what_needs_a_task_waits_for_the_parts_of_it(root, serve):
+    """As on the command line: it was done at once, and what needed it began before any part was done."""
+
+    async def work(client):
+        await told(client, "add", title="build")
+        await told(client, "add", title="ship", needs=["1"])
+        await told(client, "claim", worker="w1")
+        after = await told(client, "give_back", id="1", worker="w1", how="split", parts=[{"title": "a part"}])
+        return after, [one["title"] for one in (await told(client, "list"))["tasks"]]
+
+    after, ready = talk(serve(root).protocol, work, **MODERN)
+    assert (after["state"], ready) == ("ready", ["a part"])
+
+
+def test_a_need_is_the_id_that_was_said(root, serve, queue):
+    """Not another one that begins so: nobody has put it yet."""
+
+    async def work(client):
+        await told(client, "add", title="ten", id="auth.10")
+        return await told(client, "add", title="uses one", id="user", needs=["auth.1", "1"])
+
+    assert talk(serve(root).protocol, work, **MODERN)["missing_needs"] == ["auth.1", "0001"]
+    assert queue.card("user").task.needs == ("auth.1", "0001")
+
+
+def test_half_a_letter_is_read_as_a_question_mark(tmp_path):
+    """It killed the server on standard output, and the claim with it."""
+    place = tmp_path / "box"
+    init(str(place), "mailbox")
+    (place / "inbox" / "half.json").write_text('{"id": "half", "title": "half \\ud800", "description": "\\udfff"}')
+
+    async def work(client):
+        listed = [one.title for one in (await client.list_resources()).resources]
+        texts = [(await client.read_resource(f"pit://{name}")).contents[0].text for name in ("board", "task/half")]
+        split = (await client.get_prompt("split", {"id": "half"})).messages[0].content.text
+        return await told(client, "claim", worker="w1"), listed, [*texts, split]
+
+    server = StdioServerParameters(command=PIT, args=["-C", str(place), "mcp"])
+    claimed, listed, texts = talk(server, lambda client: asyncio.wait_for(work(client), PATIENCE))
+    assert claimed["task"]["title"] == "half ?"
+    assert listed == [None, "half ?"]
+    assert all("half ?" in text for text in texts)
+
+
+def test_a_whole_number_may_be_written_as_any_number(root, serve, queue):
+    """JSON knows no other; one was put, answered as added, and set aside as unreadable."""
+
+    async def work(client):
+        added = await told(client, "add", title="five", priority=5.0)
+        why = await refused(client, "add", title="beyond", priority=10**20)
+        await told(client, "claim", worker="w1", id=added["id"])
+        parts = [{"title": "a", "priority": 3.0}, {"title": "b", "after": [0.0]}]
+        huge = [{"title": "a"}, {"title": "b", "priority": 10**20}]
+        assert "priority" in await refused(client, "give_back", id="1", worker="w1", how="split", parts=huge)
+        return why, await told(client, "give_back", id="1", worker="w1", how="split", parts=parts)
+
+    why, after = talk(serve(root).protocol, work, **MODERN)
+    assert why.startswith("invalid: the priority is none that a task can have")
+    assert queue.card("0001").task.priority == 5
+    one, two = (queue.card(child).task for child in after["children"])
+    assert (one.priority, two.needs) == (3, (one.id,))
+    assert sum(queue.store.counts().values()) == 3
 
 
 def test_asking_a_person(root, serve, queue):

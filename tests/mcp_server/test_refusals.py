@@ -8,10 +8,12 @@ import os
 import re
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import anyio
+import anyio.from_thread
 import anyio.lowlevel
 import anyio.to_thread
 import mcp_types as types
@@ -24,7 +26,7 @@ from taskpit.errors import NotFound
 from taskpit.mcp.server import QueueServer
 from taskpit.mcp.tools import TOOLS, ToolCalls
 from taskpit.queue import Queue
-from taskpit.task import State
+from taskpit.task import State, Task
 
 MODERN = {"mode": "2026-07-28"}
 HELLO = json.dumps(
@@ -54,6 +56,8 @@ HELLO = json.dumps(
         ("give_back", {"id": "1", "worker": "w1", "how": "split"}, "a split needs `parts`", "title"),
         ("give_back", {"id": "1", "worker": "w1", "how": "give up"}, "'give up' is not one of", "how"),
         ("note", {"id": "1", "worker": "w1", "text": " "}, "the note is empty", ""),
+        ("note", {"id": "1", "worker": "a b\nc", "text": "x"}, "worker name 'a b\\nc' is not allowed", "letters"),
+        ("list", {"state": "somewhere"}, "'somewhere' is not a state", "needs-you, ready, waiting, running"),
     ],
 )
 def test_a_refusal_says_what_to_do(root, serve, queue, tool, given, why, then):
@@ -79,8 +83,34 @@ def test_a_red_check_keeps_the_task_yours(root, serve, queue, tmp_path):
 
     why, done = talk(serve(root).protocol, work, **MODERN)
     assert why.startswith("check_failed: the check of 0001 is red")
+    assert "mend it and repeat, or `give_back` with how=fail and the reason." in why
     assert why.endswith("what is wrong")
     assert done["state"] == "done"
+
+
+def test_hints_name_what_an_agent_has(root, serve):
+    """`list --state running` and --wait are words of the command line."""
+
+    async def work(client):
+        await told(client, "add", title="x")
+        await told(client, "claim", worker="w1")
+        none = await told(client, "claim", worker="w2")
+        running = await told(client, "list", state="running")
+        return none["hint"], running, await told(client, "list", state="needs-you")
+
+    hint, running, asks = talk(serve(root).protocol, work, **MODERN)
+    assert hint == "1 running; `list` with state=running shows by whom, wait_seconds waits for more."
+    assert [one["id"] for one in running["tasks"]] == ["0001"]
+    assert asks["tasks"] == []
+
+
+def test_what_nobody_thought_of_is_said_in_words(root, serve, monkeypatch):
+    def broken(*_):
+        raise KeyError("a slip of ours")
+
+    monkeypatch.setattr(ToolCalls, "_show", broken)
+    answer = talk(serve(root).protocol, lambda client: refused(client, "show", id="1"), **MODERN)
+    assert answer.startswith("error: something unexpected happened: KeyError: 'a slip of ours'\nNext: ")
 
 
 def test_what_a_superseded_worker_brings_is_kept_aside(root, serve, queue):
@@ -109,7 +139,10 @@ def test_there_is_no_such_tool(root, serve):
 
 
 def test_the_tool_list_is_short(root, serve):
-    """1,416 tokens as o200k_base counts them (gpt-tokenizer 4.0.0). Three bytes a token is on the safe side of that."""
+    """About 1,420 tokens: o200k_base (gpt-tokenizer 4.0.0) counted 1,416 when it was 17 bytes shorter.
+
+    Three bytes a token is on the safe side of that.
+    """
 
     async def ask(client):
         return (await client.list_tools()).tools
@@ -248,6 +281,82 @@ def test_those_who_wait_for_work_keep_nobody_else_waiting(root, queue):
     anyio.run(scene)
     assert queue.store.counts()[State.CLAIMED] == 45
     desk.close()
+
+
+@pytest.fixture
+def scene(root):
+    """A server, and its calls as the protocol makes them: `await call(tool, given)`."""
+    desk = ToolCalls(lambda: Queue.open(root), "me", root)
+    server = QueueServer(desk)
+
+    async def call(name, **given):
+        return await server._call_tool(None, types.CallToolRequestParams(name=name, arguments=given))
+
+    call.desk, call.lines = desk, server._lines
+    yield call
+    desk.close()
+
+
+def test_a_claim_that_nobody_waits_for_takes_nothing(scene, queue):
+    async def run():
+        async with anyio.create_task_group() as group:
+            group.start_soon(partial(scene, "claim", worker="w1", wait_seconds=50))
+            await anyio.lowlevel.checkpoint()
+            await anyio.to_thread.run_sync(until, lambda: scene.lines["claim"].borrowed_tokens == 1)
+            group.cancel_scope.cancel()  # as the SDK does, when a request is cancelled or its client has gone
+            queue.put([Task(id="", title="for somebody else")])
+
+    anyio.run(run)
+    assert queue.store.counts()[State.CLAIMED] == 0
+
+
+@pytest.mark.parametrize("before", [False, True], ids=["free", "mine before"])
+def test_a_claim_that_comes_too_late_is_given_back(before, scene, queue, monkeypatch):
+    """The request is cancelled between the claim and its answer; what the worker had before is still its own."""
+    queue.put([Task(id="", title="x")])
+    if before:
+        queue.claim("w1", verbatim=True)
+    claim, calls = scene.desk.queue.claim, []
+
+    async def run():
+        with anyio.CancelScope() as scope:
+
+            def late(*words, **given):
+                calls.append(claim(*words, **given))
+                anyio.from_thread.run_sync(scope.cancel)
+                return calls[-1]
+
+            monkeypatch.setattr(scene.desk.queue, "claim", late)
+            await scene("claim", worker="w1", id="1")
+            await anyio.lowlevel.checkpoint()
+
+    anyio.run(run)
+    assert len(calls[0]) == 1
+    assert queue.card("0001").state is (State.CLAIMED if before else State.READY)
+
+
+def test_a_done_that_was_called_off_publishes_nothing_and_a_second_waits_for_its_check(scene, queue, tmp_path):
+    alone, go = tmp_path / "alone", tmp_path / "go"
+    check = f"mkdir '{alone}' || exit 1; while ! [ -e '{go}' ]; do sleep 0.05; done; rmdir '{alone}'"
+    queue.put([Task(id="", title="x", check=check)])
+    queue.claim("w1", verbatim=True)
+    seen = []
+
+    async def run():
+        async with anyio.create_task_group() as both, anyio.create_task_group() as first:
+            first.start_soon(partial(scene, "done", id="1", worker="w1", result="the first"))
+            await anyio.to_thread.run_sync(until, alone.exists)
+            both.start_soon(second)
+            await anyio.to_thread.run_sync(until, lambda: scene.lines["done"].borrowed_tokens == 2)
+            first.cancel_scope.cancel()
+            go.touch()
+
+    async def second():
+        seen.append(await scene("done", id="1", worker="w1", result="the second"))
+
+    anyio.run(run)
+    assert not seen[0].is_error, seen
+    assert queue.card("0001").result.output.strip() == "the second"
 
 
 def test_a_port_that_is_taken(root, http, capsys):

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 
 import pytest
-from pits import CONFIG, make, put, reopened, root_of, take, task
+from faults import Killed, killed_at, record
+from pits import CONFIG, POWER, make, put, reopened, root_of, take, task
 
 from taskpit import layouts
 from taskpit.errors import Invalid, TooLarge
 from taskpit.keeper import sweep
 from taskpit.queue import Queue
+from taskpit.store import finish
 from taskpit.store.files import FileStore
 from taskpit.store.folder import QUARANTINE
 from taskpit.task import Done, End, Said, Split, State, Task
@@ -175,6 +178,10 @@ def test_names_that_are_never_tasks(name, queue):
         task(1, slug="a\nb"),
         task(1, slug="x" * 200),
         task(1, slug="a~b"),
+        task(1, priority=5.0),
+        task(1, priority=10**20),
+        task(1, attempts=10**20, max_attempts=1),
+        task(1, max_attempts=2**53 + 1),
     ],
     ids=lambda bad: repr(bad.replace(source=b""))[:60],
 )
@@ -217,12 +224,64 @@ def test_a_child_that_is_too_large_is_refused(queue):
     assert queue.renew(claim) is Said.OK
 
 
+@pytest.mark.parametrize("layout", ["pit", "mailbox", "workspace"])
+@pytest.mark.parametrize("wait", [False, True])
+def test_parts_that_cannot_be_read_do_not_end_their_parent(layout, wait, tmp_path, monkeypatch):
+    """Spoilt between the seal and the roll: none enters, and the parent is held, wherever whoever carries on dies."""
+    steps = None
+    for number in itertools.count(1):
+        place, clock = tmp_path / str(number), FakeClock()
+        queue = make(str(place), clock, POWER, layout)
+        ((whole, _),) = queue.put([Task(id="", title="whole")])
+        queue.put([Task(id="", title="next", needs=(whole,))])
+        (claim,) = queue.claim("snake")
+        split = Split(children=(Task(id="", title="part"),), wait=wait, output="what I found")
+        with monkeypatch.context() as patch:
+            patch.setattr(finish, "admit_parts", die)
+            with pytest.raises(Killed):
+                queue.finish(claim, split)
+        (parts,) = place.rglob("*~children")
+        write(parts, parts.read_bytes().replace(b'"text"', b'"texts"'))
+        other = reopened(str(place), clock, POWER)
+        if steps is None:
+            with record() as steps:
+                sweep(other)
+        else:
+            with killed_at(number):
+                sweep(other)
+        queue.close()
+        other.close()
+        last = reopened(str(place), clock, POWER)
+        sweep(last)
+        card = last.card(whole)
+        assert (card.state, card.result) == (State.READY, None)
+        assert card.task.hold.startswith("its parts could not enter: it is no list of parts")
+        assert last.store.counts() == {State.READY: 2, State.CLAIMED: 0, State.DONE: 0, State.FAILED: 0}
+        assert last.claim("snake") == []
+        if number == 1:
+            assert len(aside(last)) == 1
+            assert len(card.late) == (not wait)
+        clock.advance(10**6)
+        sweep(last)
+        assert {one.kind for one in last.store.check()} <= {"quarantined", "late result"}
+        last.close()
+        if number > len(steps):
+            break
+
+
+def die(*_):
+    raise Killed
+
+
 def test_an_edit_that_could_not_be_read_back_is_refused(queue):
     put(queue, task(1))
     with pytest.raises(Invalid):
         queue.edit("0001", "ann", lambda one: one.replace(body="\udcff"))
     assert queue.card("0001").state is State.READY
     assert queue.card("0001").task.body == ""
+    with pytest.raises(TooLarge):  # seen only when its bytes are made
+        queue.edit("0001", "ann", lambda one: one.replace(body="x" * 2 * CONFIG.largest_task))
+    assert queue.card("0001").state is State.READY
 
 
 def test_food_without_a_slug_whose_heading_has_one(queue):

@@ -15,6 +15,7 @@ from taskpit.queue import Queue, cards, new_events, tally
 from taskpit.report import PARTS, Report, ReportRow, make_report, newest
 from taskpit.status import LABELS, STATUSES
 from taskpit.task import Event, State
+from taskpit.text import one_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # only `trace` pays for it
@@ -77,7 +78,9 @@ def _log(args: Args, context: Context) -> Reply:
 def event_line(event: Event) -> str:
     """One line of the changelog as people read it."""
     details = f"  {' '.join(event.details.split())}" if event.details else ""
-    return f"{paint('dim', event.timestamp)}  {event.about or '-':<6} {event.action:<15} {event.worker}{details}"
+    return (
+        f"{paint('dim', event.timestamp)}  {event.about or '-':<6} {event.action:<15} {one_line(event.worker)}{details}"
+    )
 
 
 def _follow(context: Context, shown: Sequence[Event], cursor: str, keep: Callable[[Event], bool]) -> None:

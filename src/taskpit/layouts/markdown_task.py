@@ -219,7 +219,7 @@ def _is_plain(task: Task) -> bool:
         return False
     must = (task.title, *task.needs, *task.tags, *task.touches, *task.limits)
     values = (*must, task.check, task.by, task.parent, task.hold, task.last_error)
-    if not all(must) or task.attempts < 0 or task.max_attempts < 0:
+    if not all(must) or ((task.priority or task.attempts or task.max_attempts) and not _are_counts(task)):
         return False
     if not are_plain(values) and not all(map(is_plain, values)):
         return False
@@ -230,6 +230,12 @@ def _is_plain(task: Task) -> bool:
         if time and not (0 <= time <= LAST and time == int(time)):
             return False
     return True
+
+
+def _are_counts(task: Task) -> bool:
+    """Whether its whole numbers are read as they are written."""
+    spent = (task.attempts, task.max_attempts)
+    return all(type(one) is int and abs(one) <= schema.LARGEST for one in (task.priority, *spent)) and min(spent) >= 0
 
 
 def _plain_page(task: Task, heading: str, *, title_in_heading: bool) -> bytes:

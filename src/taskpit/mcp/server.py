@@ -8,12 +8,14 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import math
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from functools import partial
 from typing import Any
 
 import anyio
+import anyio.from_thread
 import anyio.to_thread
 import mcp_types as types
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # it comes with the SDK, without stubs
@@ -34,6 +36,7 @@ from taskpit.errors import TaskpitError
 from taskpit.mcp import tools
 from taskpit.mcp.tools import ToolCalls, say_error
 from taskpit.queue import Queue, new_events
+from taskpit.store.disk_errors import storage_error
 from taskpit.task import Card, Event, State
 
 Asked = ServerRequestContext[Any, Any]
@@ -77,21 +80,24 @@ class Changes:
         return leave
 
     def _watch(self, over: threading.Event, loop: asyncio.AbstractEventLoop, begun: str) -> None:
-        try:
-            queue = self._open()
-        except TaskpitError:
-            return  # the queue is gone; calls say so
-        try:
-            events, cursor = queue.store.latest(SOME)  # what was before anybody listened is nobody's news
-            self._pass_on([event for event in events if event.timestamp >= begun], loop)
-            while not over.is_set():
-                queue.store.wait(LOOK_AGAIN)
-                events, cursor = new_events(queue.store, cursor)
-                self._pass_on(events, loop)
-        except (TaskpitError, OSError, RuntimeError):
-            return  # the queue is gone, or the loop has ended
-        finally:
-            queue.close()
+        cursor: str | None = None
+        while not over.is_set():
+            try:
+                queue = self._open()
+                try:
+                    if cursor is None:  # what was before anybody listened is nobody's news
+                        events, cursor = queue.store.latest(SOME)
+                        self._pass_on([event for event in events if event.timestamp >= begun], loop)
+                    while not over.is_set():
+                        events, cursor = new_events(queue.store, cursor)
+                        self._pass_on(events, loop)
+                        queue.store.wait(LOOK_AGAIN)
+                finally:
+                    queue.close()
+            except RuntimeError:
+                return  # the loop has ended
+            except (TaskpitError, OSError):  # the queue is away, and calls say so: it goes on from where we were
+                over.wait(LOOK_AGAIN)
 
     def _pass_on(self, events: Sequence[Event], loop: asyncio.AbstractEventLoop) -> None:
         if events:
@@ -133,6 +139,7 @@ class QueueServer:
 
     def __init__(self, desk: ToolCalls) -> None:
         self.desk = desk
+        desk.is_over = _is_over
         self.changes = Changes(desk.fresh)
         self._old = _OldSubscriptions(self.changes)
         self._lines: dict[str, anyio.CapacityLimiter] = {}
@@ -190,11 +197,13 @@ class QueueServer:
         try:
             given = self._checked(row, params.arguments or {})
             facts = await _in_thread(self.desk.answer, row.name, given, apart=self._apart(row.name, given))
+            if row.name == "claim" and anyio.current_effective_deadline() == -math.inf:  # nobody will hear of it
+                with anyio.CancelScope(shield=True):
+                    await _in_thread(self.desk.take_back, facts)
         except errors.TaskpitError as error:
             return types.CallToolResult(content=[_text(say_error(error))], is_error=True)
-        facts = json.loads(json.dumps(facts, default=str))  # plain JSON, whatever stands in a task
-        text = json.dumps(facts, ensure_ascii=False)
-        return types.CallToolResult(content=[_text(text)], structured_content=facts)
+        text = _sound(json.dumps(facts, ensure_ascii=False, default=str))  # plain JSON, whatever stands in a task
+        return types.CallToolResult(content=[_text(text)], structured_content=json.loads(text))
 
     def _apart(self, name: str, given: dict[str, Any]) -> anyio.CapacityLimiter | None:
         """Calls that may take long (for work to come, for a check) stand in lines of their own: all others go by."""
@@ -206,7 +215,7 @@ class QueueServer:
         """The arguments; a number where a text should be is what it reads like, all else must fit."""
         given = {
             key: str(value) if isinstance(value, int) and row.takes.get(key, {}).get("type") == "string" else value
-            for key, value in given.items()
+            for key, value in _whole(given).items()
         }
         wrong = [
             f"{''.join(f'{part}: ' for part in one.path)}{one.message}"
@@ -223,7 +232,9 @@ class QueueServer:
         cards = await _read(partial(_open_cards, self.desk.queue))
         board = types.Resource(uri=BOARD, name="board", description="what is where", mime_type=MARKDOWN)
         tasks = [
-            types.Resource(uri=task_uri(card.task.id), name=card.task.id, title=card.task.title, mime_type=MARKDOWN)
+            types.Resource(
+                uri=task_uri(card.task.id), name=card.task.id, title=_sound(card.task.title), mime_type=MARKDOWN
+            )
             for card in cards
         ]
         return types.ListResourcesResult(resources=[board, *tasks])
@@ -241,7 +252,7 @@ class QueueServer:
             raise MCPError(types.INVALID_PARAMS, f"there is no resource {uri}; read {BOARD} or {TASK}")
         queue = self.desk.queue
         make = partial(task_text, queue, task_id) if task_id else partial(board_text, queue)
-        contents = types.TextResourceContents(uri=uri, text=await _read(make), mime_type=MARKDOWN)
+        contents = types.TextResourceContents(uri=uri, text=_sound(await _read(make)), mime_type=MARKDOWN)
         return types.ReadResourceResult(contents=[contents])
 
     # -- prompts -----------------------------------------------------------------------------------
@@ -301,7 +312,29 @@ class _OldSubscriptions:
 
 
 async def _in_thread(work: Callable[..., Any], *args: Any, apart: anyio.CapacityLimiter | None = None) -> Any:
-    return await anyio.to_thread.run_sync(work, *args, limiter=apart)
+    """What this answers; whatever goes wrong is a TaskpitError, since clients are told that in words."""
+    try:
+        return await anyio.to_thread.run_sync(work, *args, limiter=apart)
+    except errors.TaskpitError:
+        raise
+    except OSError as error:
+        raise storage_error(error) from error
+    except Exception as error:
+        text = f"something unexpected happened: {type(error).__name__}: {error}"
+        raise errors.TaskpitError(
+            text, hint="`pit show ID` says how a task stands; nothing acknowledged is lost."
+        ) from error
+
+
+def _is_over() -> bool:
+    """Whether the call that this thread is to answer was cancelled, or its client has gone."""
+    try:
+        anyio.from_thread.check_cancelled()
+    except asyncio.CancelledError:
+        return True
+    except RuntimeError:  # no thread of ours
+        return False
+    return False
 
 
 async def _read(make: Callable[[], Any]) -> Any:
@@ -310,7 +343,16 @@ async def _read(make: Callable[[], Any]) -> Any:
         return await _in_thread(make)
     except errors.TaskpitError as error:
         code = types.INVALID_PARAMS if isinstance(error, errors.NotFound | errors.Invalid) else types.INTERNAL_ERROR
-        raise MCPError(code, say_error(error)) from error
+        raise MCPError(code, _sound(say_error(error))) from error
+
+
+def _whole(value: Any) -> Any:
+    """The same with each number that is whole as an int: to a schema 5.0 is one, to a task it is not."""
+    if isinstance(value, dict):
+        return {key: _whole(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_whole(one) for one in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _open_cards(queue: Queue) -> list[Card]:
@@ -319,7 +361,12 @@ def _open_cards(queue: Queue) -> list[Card]:
 
 
 def _text(text: str) -> types.TextContent:
-    return types.TextContent(type="text", text=text)
+    return types.TextContent(type="text", text=_sound(text))
+
+
+def _sound(text: str) -> str:
+    """The text as every client can read it: a mailbox's JSON may have half a letter, which UTF-8 has not."""
+    return text.encode("utf-8", "replace").decode()
 
 
 # -- how clients reach the server ------------------------------------------------------------------
@@ -491,8 +538,8 @@ Split the task below into parts that one agent can each finish and prove in one 
 
 `claim` it by its id unless you have it, then `give_back` with how=split and `parts`: each with a title, a body
 that stands alone, a `check` command where one can prove it, `touches` for the paths it changes, and `after` for
-the positions of earlier parts it needs. Parts that touch different paths can run side by side. Set wait=true if
-something is left to do here when all parts are done.
+the positions of earlier parts it needs. Parts that touch different paths can run side by side. The task comes back
+when all parts are done, and what needs it waits until then; with wait=false it is done at once.
 """
 
 

@@ -6,14 +6,17 @@ from __future__ import annotations
 
 import os
 import re
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
+from weakref import WeakValueDictionary
 
 from taskpit import errors, layouts
 from taskpit.explain import nothing
 from taskpit.json_facts import card_facts, full_facts
-from taskpit.queue import Queue, cards
+from taskpit.queue import LOOK_AGAIN, Queue, cards
 from taskpit.records import Value
+from taskpit.status import read_status, state_with, status_of
 from taskpit.task import LISTS, Ask, Card, Failed, Outcome, Release, Said, Split, State, Task
 from taskpit.worker.manual import finish_by_hand, need_ids, own_claim, refuse_lost
 
@@ -87,9 +90,9 @@ TOOLS: tuple[ToolRow, ...] = (
     ),
     ToolRow(
         name="list",
-        about="Tasks, ready ones in the order they will be taken. state `held`: not to be taken yet, with the reason.",
+        about="Tasks: ready ones in the order they will be taken, `held` ones with the reason.",
         takes={
-            "state": {"enum": ["ready", "held", "claimed", "failed", "done", "all"], "default": "ready"},
+            "state": {**_text("waiting, needs-you, running, done, failed, cancelled, all"), "default": "ready"},
             "tag": TEXT,
             "limit": {"type": "integer", "minimum": 1, "maximum": 200, "default": 20},
         },
@@ -137,7 +140,7 @@ TOOLS: tuple[ToolRow, ...] = (
         name="give_back",
         about=(
             "End your claim unfinished. fail: it did not work, the queue decides what is next. release: as it was. "
-            "split: replace it by parts; with wait=true come back to it when they are done."
+            "split: into parts; it comes back when they are done, or with wait=false is done now."
         ),
         takes={
             **ID,
@@ -191,8 +194,18 @@ def input_schema(row: ToolRow, worker: str = "") -> dict[str, Any]:
 # -- what each tool does ---------------------------------------------------------------------------
 
 
-#: Verbs of the command line that are tools here, under the same name.
-_AS_TOOLS = re.compile(r"`pit ((?:add|list|show|claim|renew|done|note)\b[^`]*)`")
+#: How the command line says it, and how that is said in tools. What is left is for a person.
+_AS_TOOLS = tuple(
+    (re.compile(said), meant)
+    for said, meant in (
+        (r"`pit list --state ([\w-]+)`", r"`list` with state=\1"),
+        (r"--wait waits", "wait_seconds waits"),
+        (r"`pit why ([^`]*)`", r"`show \1`"),
+        (r"`pit fail [^`]*`", "`give_back` with how=fail and the reason"),
+        (r"`pit release [^`]*`", "`give_back` with how=release"),
+        (r"`pit ((?:add|list|show|claim|renew|done|note)\b[^`]*)`", r"`\1`"),
+    )
+)
 #: What lists tell of a task; `show` tells the rest.
 BRIEF = ("id", "title", "state", "held", "worker", "priority", "tags", "needs", "parent")
 PAGE = 200
@@ -208,6 +221,10 @@ class ToolCalls:
         self.worker = worker
         #: Where checks run unless the call says otherwise.
         self.cwd = cwd
+        #: Whether nobody waits any more for what the calling thread is to answer.
+        self.is_over: Callable[[], bool] = lambda: False
+        self._turns: WeakValueDictionary[str, threading.Lock] = WeakValueDictionary()
+        self._of_turns = threading.Lock()
 
     def fresh(self) -> Queue:
         """The same queue, opened for a call that will wait for it."""
@@ -234,20 +251,13 @@ class ToolCalls:
         queue = self.queue
         task = _wish(given).replace(
             id=given.get("id", ""),
-            needs=tuple(dict.fromkeys(self._known(word) for word in given.get("needs", ()))),
+            needs=need_ids(queue, given.get("needs", ())),
             parent=queue.resolve(given["parent"]) if given.get("parent") else "",
             by=given.get("worker") or self.worker or "agent",
         )
         task_id, said = queue.put([task])[0]
         missing = queue.missing_needs(task)
         return {"id": task_id, "created": said is Said.CREATED} | ({"missing_needs": missing} if missing else {})
-
-    def _known(self, word: str) -> str:
-        """The id this means; one that nobody has put yet is as good as any."""
-        try:
-            return self.queue.resolve(word)
-        except errors.NotFound:
-            return need_ids(self.queue, [word])[0]
 
     def _list(self, given: Arguments) -> Facts:
         state, tag, limit = given.get("state", "ready"), given.get("tag"), int(given.get("limit", 20))
@@ -265,10 +275,11 @@ class ToolCalls:
         return {"tasks": found, "more": more, "counts": counts}
 
     def _cards(self, word: str) -> Iterator[Card]:
-        state = None if word == "all" else State.READY if word == "held" else State(word)
-        for card in cards(self.queue.store, state, PAGE):
-            if word not in ("ready", "held") or bool(card.held) == (word == "held"):
-                yield card
+        try:
+            wanted = read_status(word)
+        except ValueError as error:
+            raise errors.Invalid(str(error)) from None
+        return (card for card in cards(self.queue.store, state_with(wanted), PAGE) if status_of(card) in wanted)
 
     def _show(self, given: Arguments) -> Facts:
         card = self.queue.card(self.queue.resolve(given["id"]))
@@ -291,8 +302,14 @@ class ToolCalls:
     def _take(self, queue: Queue, given: Arguments, wait: float) -> Facts:
         worker, tags = self._who(given), tuple(given.get("tags", ()))
         ids = [queue.resolve(given["id"])] if given.get("id") else []
-        lease = float(given.get("lease_seconds", 0))
-        claims = queue.claim(worker, ids=ids, tags=tags, lease=lease, wait=wait, verbatim=True)
+        lease, until = float(given.get("lease_seconds", 0)), queue.clock.monotonic() + wait
+        mine = [card.worker for card in queue.store.read(ids) if card and card.state is State.CLAIMED] == [worker]
+        while True:
+            left = max(until - queue.clock.monotonic(), 0.0)
+            step = min(left, LOOK_AGAIN)
+            claims = queue.claim(worker, ids=ids, tags=tags, lease=lease, wait=step, verbatim=True)
+            if claims or left <= LOOK_AGAIN or self.is_over():
+                break
         if not claims:
             error = nothing(queue.store.counts(), queue.store.paused(), ids[0] if ids else "", tags)
             if ids:
@@ -302,7 +319,15 @@ class ToolCalls:
         facts = card_facts(Card(task=claim.task, state=State.CLAIMED, worker=claim.fence))
         task = _filled(facts, "id", "title", "state")
         answer = {"task": task, "worker": claim.worker, "lease_seconds": claim.lease, "attempt": claim.attempt}
+        answer |= {"already": True} if mine else {}
         return {**answer, "notes": notes} if (notes := queue.card(claim.task.id).notes) else answer
+
+    def take_back(self, claimed: Facts) -> None:
+        """What `claim` has answered to nobody is as it was; what was this worker's before stays so."""
+        task = claimed["task"]
+        if task and not claimed.get("already"):
+            claim = self.queue.holding(task["id"], task["worker"])
+            self.queue.finish(claim, Release(reason="whoever asked for it has gone"))
 
     def _renew(self, given: Arguments) -> Facts:
         task_id = self.queue.resolve(given["id"])
@@ -321,8 +346,23 @@ class ToolCalls:
             raise errors.NotFound(f"there is no folder {cwd} to run the check in", path=cwd)
         task_id = self.queue.resolve(given["id"])
         output = given.get("result", "")
-        facts = finish_by_hand(self.queue, task_id, self._who(given), output=output, cwd=cwd, env=os.environ)
+        with self._turn(task_id):  # who repeats the call while the check runs waits for what becomes of it
+            facts = finish_by_hand(
+                self.queue, task_id, self._who(given), output=output, cwd=cwd, env=os.environ, go_on=self._go_on
+            )
         return _filled(facts, "id", "state")
+
+    def _turn(self, task_id: str) -> threading.Lock:
+        """Whoever has it ends this task; kept for as long as anybody waits for it."""
+        with self._of_turns:
+            turn = self._turns.get(task_id)
+            if turn is None:
+                turn = self._turns[task_id] = threading.Lock()
+            return turn
+
+    def _go_on(self) -> None:
+        if self.is_over():
+            raise errors.Conflict("whoever asked for this has gone: nothing was published, and the claim stays")
 
     def _give_back(self, given: Arguments) -> Facts:
         how, reason = given["how"], given.get("reason", "").strip()
@@ -334,7 +374,7 @@ class ToolCalls:
         outcome: Outcome
         if how == "split":
             parts = self._parts(given["parts"], claim.task)
-            outcome = Split(children=parts, wait=given.get("wait", False), output=reason)
+            outcome = Split(children=parts, wait=given.get("wait", True), output=reason)
         elif how == "fail":
             outcome = Failed(error=reason, final=given.get("final", False))
         else:
@@ -369,6 +409,7 @@ class ToolCalls:
         queue, text = self.queue, given["text"]
         task_id = queue.resolve(given["id"])
         if not given.get("ask"):
+            layouts.get(queue.store.info().layout).check_worker(self._who(given))
             queue.note(task_id, text, self._who(given))
             return {"id": task_id, "noted": True}
         if not text.strip():
@@ -392,7 +433,9 @@ def _filled(facts: Facts, *always: str) -> Facts:
 
 def in_tools(text: str) -> str:
     """A hint for an agent that has tools instead of a command line, where there is one for it."""
-    return _AS_TOOLS.sub(r"`\1`", text)
+    for said, meant in _AS_TOOLS:
+        text = said.sub(meant, text)
+    return text
 
 
 def say_error(error: errors.TaskpitError) -> str:

@@ -43,13 +43,12 @@ from taskpit.store.folder import (
     stub,
 )
 from taskpit.store.put import admit_parts, enter, is_torn
-from taskpit.task import End, Said, State, Task, Verdict
+from taskpit.task import Claim, End, Said, State, Task, Verdict
+from taskpit.text import one_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-
-    from taskpit.task import Claim
 
 #: What an end may have written beforehand, by the letter that stands for it in a sealed name.
 PARTS = {
@@ -318,8 +317,8 @@ def _json(value: object) -> bytes:
     return jsontext.dumps(value).encode("utf-8", "replace")
 
 
-def give_up(sealed: Sealed) -> str:
-    """The claim was over before it could be sealed: keep its result aside, drop the rest. Where it is kept."""
+def give_up(sealed: Sealed, worker: str) -> None:
+    """The claim was over before it could be sealed: keep its result aside and tell where, drop the rest."""
     kept = ""
     for letter in sealed.parts:
         if letter in "rt":
@@ -327,7 +326,8 @@ def give_up(sealed: Sealed) -> str:
             fs.move(sealed.part(letter), sealed.folder.at(kept))
         else:
             fs.remove(sealed.part(letter))
-    return kept
+    if kept:
+        sealed.folder.tell("late_result", sealed.spot.id, worker, f"kept in {kept}")
 
 
 def roll(sealed: Sealed, *, end: End | None = None, line: bytes | None = None) -> Said:
@@ -341,8 +341,8 @@ def roll(sealed: Sealed, *, end: End | None = None, line: bytes | None = None) -
         line = _swallowed(sealed)
     if folder.durable or end is None:
         _settle_seal(sealed, known=end is not None)
-    if "c" in sealed.parts:
-        admit_parts(folder, sealed.part("c"), sealed.spot.id)
+    if "c" in sealed.parts and (wrong := admit_parts(folder, sealed.part("c"), sealed.spot.id)):
+        return _hold_back(sealed, wrong)
     if "t" in sealed.parts:
         tries = folder.of(TRIES, sealed.spot.id)
         fs.make_dir(tries)
@@ -362,6 +362,25 @@ def roll(sealed: Sealed, *, end: End | None = None, line: bytes | None = None) -
     if sealed.kind == "ready":
         return _back_to_ready(sealed, line)
     return _publish_result(sealed, end, line)
+
+
+def _hold_back(sealed: Sealed, wrong: str) -> Said:
+    """Its children cannot be read: it goes back instead, held. The rename from seal to seal makes one roller decide;
+    the list goes last, since whoever finds it gone takes the children for entered.
+    """
+    folder, task = sealed.folder, sealed.task()
+    held = task.replace(hold=one_line(f"its parts could not enter: {wrong}"))
+    claim = Claim(task=task, worker="keeper", fence="keeper")
+    how = End(claim=claim, task=held, action="blocked", details=held.hold)
+    again, content = draw_up(folder, sealed.spot, how)
+    _write(folder, [(again, content)])
+    if not fs.move(sealed.path, again.path):
+        clear(again)
+        return Said.ALREADY
+    roll(again, end=how, line=_line(again, how))
+    folder.set_aside(f"{folder.layout.tmp}/{sealed.named('c')}", wrong, step=fs.link)
+    give_up(sealed, claim.fence)
+    return Said.LOST
 
 
 def _settle(folder: Folder, *ends: Sealed) -> None:
@@ -526,8 +545,7 @@ def _publish_again(sealed: Sealed, end: End, line: bytes | None) -> Said:
     if fs.move(sealed.path, again.path):
         folder.sync(folder.layout.tmp, SEALED)
         return _publish_result(again, None, line)
-    kept = give_up(again)
-    folder.tell("late_result", sealed.spot.id, end.claim.fence, f"kept in {kept}")
+    give_up(again, end.claim.fence)
     return Said.LOST
 
 
@@ -594,9 +612,7 @@ def _too_late(sealed: Sealed, how: End) -> Said:
         if how.result is not None and folder.durable:  # whoever ended it may not have come so far yet
             _settle_outcome(folder, how)
         return Said.ALREADY
-    kept = give_up(sealed)
-    if kept:
-        folder.tell("late_result", claim.task.id, claim.fence, f"kept in {kept}")
+    give_up(sealed, claim.fence)
     return Said.LOST
 
 

@@ -118,6 +118,8 @@ def _highest(folder: Folder) -> int:
 
 def resolve(folder: Folder, text: str) -> list[str]:
     """Itself, the number it is short for, or all ids that begin with it."""
+    if not text:
+        return []
     number = folder.layout.number(text)
     wanted = folder.layout.new_id(number) if number else text
     for exact in (text, wanted):  # without a look at all of them, where that will do

@@ -284,7 +284,7 @@ class MemoryStore:
         for exact in (text, text.zfill(4)):
             if exact in self._records:
                 return [exact]
-        return sorted(key for key in self._records if key.startswith(text))
+        return sorted(key for key in self._records if text and key.startswith(text))
 
     def page(
         self,

@@ -136,7 +136,7 @@ class Looking(Protocol):
         """Each task as it stands, with its result and its tries; None if there is none of that id."""
 
     def resolve(self, text: str) -> list[str]:
-        """The ids this may mean: itself, the number it is short for, or all that begin with it."""
+        """The ids this may mean: itself, the number it is short for, or all that begin with it; no text is none."""
 
     def page(self, state: State | None = None, after: str = "", limit: int = 1000, *, tied: bool = False) -> Page:
         """A page of tasks, ready ones in the order they will be taken. Pages are not a snapshot.

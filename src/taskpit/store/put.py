@@ -89,19 +89,22 @@ class Part(Value):
     text: str
 
 
-def admit_parts(folder: Folder, path: str, parent: str) -> None:
-    """The children that were written to this file when their parent's claim ended are in, each once."""
+def admit_parts(folder: Folder, path: str, parent: str) -> str:
+    """The children that were written to this file when their parent's claim ended are in, each once.
+
+    Where one of them cannot be read none enters: why.
+    """
     try:
         children = read_json(fs.read(path, LARGEST_LIST)[0])
         tasks = [_child(folder, schema.load(Part, child)) for child in children]
     except FileNotFoundError:
-        return  # another roller has done it and gone on
+        return ""  # another roller has done it and gone on
     except (ValueError, TypeError, Invalid) as error:
-        folder.set_aside(path.removeprefix(f"{folder.root}/"), f"it is no list of parts: {error}")
-        return
+        return f"it is no list of parts: {error}"
     for task, by in tasks:
         line = folder.line("added_task", task.id, by or "keeper", f"split from {parent}")
         admit(folder, [(task, task.source, line)])
+    return ""
 
 
 def _child(folder: Folder, part: Part) -> tuple[Task, str]:

@@ -13,7 +13,7 @@ from taskpit.task import Claim, Done, Said, State, Verdict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from typing import Any
 
     from taskpit.queue import Queue
@@ -65,11 +65,13 @@ def finish_by_hand(  # noqa: PLR0913 - what a person may say of an end
     check: bool = True,
     force: bool = False,
     env: Mapping[str, str] | None = None,
+    go_on: Callable[[], None] = lambda: None,
 ) -> dict[str, Any]:
     """The task is done, or CheckFailed and still this worker's, or Lost with what was brought kept aside.
 
     Doing it twice is fine. A claim that a pool runs is ended by that pool: from inside the run the output is handed
     in, and the pool runs the check when the command has ended; from elsewhere only by a person who says `force`.
+    `go_on` is called before the check and after it; if it raises nothing is published, and the claim stays.
     """
     card = queue.card(task_id)
     if card.state is State.DONE and card.result and card.result.worker == worker:
@@ -92,7 +94,9 @@ def finish_by_hand(  # noqa: PLR0913 - what a person may say of an end
         text = f"{task_id} is done when its change has landed (land: {claim.task.extra['land']}), and a pool does that"
         hint = f"`pit release {task_id}` gives it to one. Where you have brought the change there yourself: --no-check."
         raise errors.Conflict(text, hint=hint, id=task_id)
+    go_on()
     evidence = _checked(queue, claim, cwd) if check and check_mode(claim.task) != "disabled" else None
+    go_on()
     said, end = queue.finish(claim, Done(output=output, evidence=evidence, log=log))
     refuse_lost(said, task_id)
     if end.result is not None and end.result.verdict is not Verdict.DONE:

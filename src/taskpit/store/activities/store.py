@@ -219,7 +219,7 @@ class ActivityStore(House):
         for exact in (text, text.upper(), self.folder.layout.new_id(number) if number else text):
             if exact in known or view.card(exact) is not None:
                 return [exact]
-        return sorted((one for one in known if one.startswith(text)), key=natural)
+        return sorted((one for one in known if text and one.startswith(text)), key=natural)
 
     @verb
     @steadily

@@ -141,7 +141,7 @@ class Look:
 
     def resolve(self, text: str) -> list[str]:
         """Itself, its number, or what begins with it."""
-        if "\0" in text:
+        if not text or "\0" in text:
             return []
         exact = {row[0] for row in self._ask(EXACT, ids=[text, text.zfill(4)])}
         for one in (text, text.zfill(4)):

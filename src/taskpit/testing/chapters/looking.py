@@ -43,6 +43,7 @@ class Looking(Steps):
             assert self.store.resolve("120") == [self.id(120)]
             assert self.store.resolve("1") == [self.id(1)]
         assert self.store.resolve("nothing") == []
+        assert self.store.resolve("") == []  # else an unset variable would be the only task
 
     def test_what_an_id_may_mean_once_it_is_done(self) -> None:
         """Ids are for ever."""
