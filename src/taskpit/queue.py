@@ -87,7 +87,7 @@ class Queue:
         other content; the tasks before it in the list are in, and of those after it at most CHUNK.
         `each` is told of every task that is in, in order, a CHUNK at a time.
         """
-        ready, given = self._prepare(tasks), {task.id for task in tasks}
+        ready = self._prepare(tasks)
         said: list[tuple[str, Said]] = []
         for start in range(0, len(ready), CHUNK):
             chunk = ready[start : start + CHUNK]
@@ -96,7 +96,7 @@ class Queue:
             except errors.Unknown as error:
                 from taskpit.explain import may_be_in
 
-                may_be_in(error, [task.id for task in chunk if task.id not in given])
+                may_be_in(error, [task.id for task, asked in zip(chunk, tasks[start:], strict=False) if not asked.id])
                 raise
             for task, answer in zip(chunk, answers, strict=True):
                 asked = tasks[len(said)]

@@ -18,7 +18,7 @@ from taskpit.keeper import sweep
 from taskpit.queue import Queue
 from taskpit.store.postgres.opening import leave_address
 from taskpit.task import Done, Failed, State, Task
-from taskpit.transfer import cards_of, copy, events_of
+from taskpit.transfer import cargo_of, copy, events_of
 
 SETTINGS = {"lease": "1m", "backoff": "0.1s", "backoff_longest": "0.2s"}
 
@@ -226,7 +226,7 @@ def test_what_moves_shows_no_log_of_another_task(pit, server):
             claim = queue.claim("w")[0]
             log = queue.store.keep_log("w", said + more.encode())
             queue.finish(claim, Failed(error="no", log=log) if more else Done(log=log))
-    moved = copy(list(cards_of(other.store)), [], pit.queue.store, lambda text: text, layout="table")
+    moved = copy(cargo_of(other.store), pit.queue.store, lambda text: text)
     assert moved.tasks == 2
     logs = {name: pit.queue.store.read_log(name, 0, 100) for name in ("ours-first", "theirs-first", "theirs-second")}
     assert logs == {"ours-first": (b"ours", 4), "theirs-first": (b"", 0), "theirs-second": (b"", 0)}
