@@ -9,7 +9,7 @@ from workitems import FIRST, LEASE, actions, by_hand, entry, lock_of, status, st
 
 from taskpit.errors import Conflict, Held, Lost, NotFound
 from taskpit.store.activities import steps as moves
-from taskpit.task import Done, Release, Said, State
+from taskpit.task import Done, Release, Said, State, Task
 
 T1, T2, T3 = (f"{FIRST}-T{number}" for number in (1, 2, 3))
 DOCUMENT = """\
@@ -107,6 +107,11 @@ def test_no_agent_does_it_in_passing_either(queue, items):
         moves.finish(items, T3, "agent-9", "agent")
     assert steps(queue)[T3] == "pending"
     assert not lock_of(queue).exists()
+
+
+def test_put_again_it_is_there_or_another(queue, items):
+    assert queue.store.put([Task(id=T1, title="one"), Task(id=T1, title="another")]) == [Said.EXISTS, Said.CONFLICT]
+    assert list(steps(queue)) == [T1, T2, T3]
 
 
 def test_what_it_needs_comes_first(queue, items):
