@@ -9,7 +9,7 @@ from pits import make, put, root_of, task
 
 from taskpit.clock import iso
 from taskpit.store import stats_cache as module
-from taskpit.store.changelog import decode
+from taskpit.store.changelog import CARRIED_OUT, decode
 from taskpit.store.folder import CHANGELOG, INDEX
 from taskpit.store.stats_cache import Tally, tally
 from taskpit.testing import FakeClock
@@ -112,3 +112,12 @@ def test_a_short_changelog_leaves_nothing_behind(queue, monkeypatch):
     monkeypatch.setattr(module, "WORTH", 11)
     assert counted(queue)[0] == {"added_task": 10}
     assert not os.path.exists(kept(queue))
+
+
+def test_an_end_that_a_keeper_told_beside_its_worker_is_given_back_by_nobody(queue):
+    """A keeper that comes by in the middle of a retry tells of it, too, and knows no better word."""
+    (claim,) = queue.claim("snake")
+    sealed = queue.store.folder.line("released_task", claim.task.id, "keeper", CARRIED_OUT)
+    queue.store.record([decode(sealed), told(queue, "retried_task", claim.task.id)])
+    found = tally(queue.store, queue.clock.now()).happened
+    assert (found["retried_task"], found.get("released_task", 0)) == (1, 0)

@@ -29,6 +29,8 @@ SHORT = 16 * 1024
 WORDS = tuple(key for key in Event._fields if key != "extra")
 #: What may be told of a task at any time; none of it ends a claim.
 ASIDE = frozenset(("added_task", "noted", "late_result", "quarantined", "restored_task", "hook_failed"))
+#: What a keeper says of an end that it found half way; its worker may live, and tell of it, too.
+CARRIED_OUT = "carried out after its worker had gone"
 #: The field with the digest of the result that a line tells of.
 DIGEST = "digest"
 #: The field that is a row of the catalogue.

@@ -428,13 +428,12 @@ def _swallowed(sealed: Sealed) -> bytes | None:
     path, since = sealed.folder.at(CHANGELOG), iso(status.st_ctime - 1)
     if changelog.tells_end(path, sealed.spot.id, since=since, final=sealed.kind != "ready"):
         return None
-    details = "carried out after its worker had gone"
     if "r" in sealed.parts and not sealed.digest:
         try:
             sealed.digest = changelog.digest(fs.read(sealed.part("r"), LARGEST_PART)[0])
         except OSError:  # another roller has published it, and tells
             sealed.digest = ""
-    return sealed.folder.line(ACTIONS[sealed.kind], sealed.spot.id, details=details, digest=sealed.digest)
+    return sealed.folder.line(ACTIONS[sealed.kind], sealed.spot.id, details=changelog.CARRIED_OUT, digest=sealed.digest)
 
 
 def _publish_note(sealed: Sealed, kind: str, letter: str) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from taskpit import fs, jsontext
 from taskpit.clock import iso
 from taskpit.errors import CursorLost
+from taskpit.store.changelog import CARRIED_OUT
 from taskpit.store.folder import INDEX
 from taskpit.store.folder_store import House
 from taskpit.text import read_json
@@ -47,6 +48,8 @@ class Tally:
         """These lines count, too; those not older than `since` are of late."""
         for event in events:
             did, about = event.did, event.about
+            if did == "released_task" and event.details == CARRIED_OUT:
+                continue  # as what it went back nobody knows but its worker, who tells unless it died
             self.happened[did] = self.happened.get(did, 0) + 1
             ends = did == "split_task" and not event.waits  # done, by what it was split into
             told = "completed_task" if ends else did
