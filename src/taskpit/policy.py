@@ -119,14 +119,6 @@ def answered(task: Task, text: str, worker: str) -> Task:
     return task.replace(hold="", extra=extra, body=body.lstrip())
 
 
-def answers(body: str) -> dict[str, str]:
-    """What people have answered in this task, by question; the last word counts."""
-    import re
-
-    found = re.findall(r"^\*\*Question:\*\* (.+)\n\n\*\*Answer\*\* \([^()\n]*\): (.+)$", body, re.MULTILINE)
-    return {question.strip(): said.strip() for question, said in found}
-
-
 def _result(claim: Claim, outcome: Done | Failed, verdict: Verdict, reason: str, now: float) -> Result:
     return Result(
         id=claim.task.id,

@@ -87,7 +87,10 @@ def pit(tmp_path):
 def test_a_check_that_is_green_before_the_work_is_asked_about_once(pit):
     from taskpit.worker.runner import CommandRunner
 
-    (task,) = pit.put("one", check="true", extra={"red-first": "yes"})
+    body = (
+        "**Question:** its check is green before anything was done: true\n\n**Answer** (ada): go on\n"  # a stranger's
+    )
+    (task,) = pit.put("one", check="true", extra={"red-first": "yes"}, body=body)
     (red,) = pit.put("two", check="test -e made", extra={"red-first": "yes"})
     runner = CommandRunner(("sh", "-c", "touch made"), cwd=pit.root)
     assert pit.work_once(runner).word == "asked"

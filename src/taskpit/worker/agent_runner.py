@@ -27,7 +27,6 @@ from taskpit.agents.allowed import allowed
 from taskpit.agents.usage import amount, model_name, session_name
 from taskpit.clock import Clock, say_duration
 from taskpit.errors import Invalid
-from taskpit.policy import answers
 from taskpit.records import Value
 from taskpit.schema import path_of
 from taskpit.task import Ask, Claim, Done, Failed, Outcome, Release, Retry
@@ -231,7 +230,7 @@ class AgentRunner:
             prompt,
             session=session.session if resumed else "",
             permissions=self.preset.permissions,
-            answers=answers(run.claim.task.body),
+            answers=run.answers,
             note=lambda: steering.take(run.place.path),
         )
         return Talk(f"{run.place.path}/input", client)

@@ -90,6 +90,8 @@ class Run:
         self.sandbox: Sandbox | None = None
         #: A number that no other run of this pool has meanwhile, from 1: for ports and databases of its own.
         self.slot = 1
+        #: What people have answered to its questions, by question.
+        self.answers: Mapping[str, str] = {}
         #: Further variables for whatever works on this task.
         self.variables: dict[str, str] = {}
         #: What it does with its task unless it works on it: `review`.

@@ -22,6 +22,7 @@ from taskpit.records import Value
 from taskpit.rules import check_mode
 from taskpit.store.run_files import LARGEST_ARTIFACT
 from taskpit.task import Ask, Done, Failed, Outcome, Release, Retry, Said, Split, State
+from taskpit.worker.answers import answers
 from taskpit.worker.budget import GO_ON, Ledger, first_reached
 from taskpit.worker.check import run_check
 from taskpit.worker.process import CannotRun
@@ -69,7 +70,7 @@ BROUGHT = ("handed_in", "pull_request", "approved", "sent_back")
 SETUPS = 3
 #: How trouble of git's begins, by which it is known again.
 NO_CLONE = "git made no clone for it"
-#: What is asked of a check that proves nothing; whoever answers has it in the task's text.
+#: What is asked of a check that proves nothing.
 GREEN = "its check is green before anything was done"
 #: What an agent in a clone of its own is told below its task.
 BRIEF = (
@@ -162,6 +163,7 @@ def work(
 
 def _build(queue: Queue, run: Run, runner: Runner, options: PoolOptions) -> tuple[Outcome, str, str]:
     """It is worked on: the outcome, and what became of the claim if that is gone."""
+    run.answers = answers(queue.store, run.claim.task)
     settled = _refused(run, options) or _fenced(run, options)
     settled = settled or _enter(queue, run, options) or _red_first(queue, run, options)
     brought = outcome = settled or _attempt(queue, run, runner, options)
@@ -289,7 +291,9 @@ def _red_first(queue: Queue, run: Run, options: PoolOptions) -> Outcome | None:
     """A check that is green before anything was done proves nothing: a person is asked, once."""
     task, where = run.claim.task, run.cwd or options.check_in
     wanted = task.extra.get("red-first") in (True, "yes", "true") or options.red_first
-    if not wanted or where is None or check_mode(task) == "disabled" or run.claim.attempt > 1 or GREEN in task.body:
+    if not wanted or where is None or check_mode(task) == "disabled" or run.claim.attempt > 1:
+        return None
+    if any(question.startswith(GREEN) for question in run.answers):
         return None
     try:
         evidence = RunHands(run).run(task.check, where, queue.config.check_limit, env=options.env)
