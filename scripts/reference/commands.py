@@ -52,7 +52,7 @@ def exit_codes() -> str:
         "Exit codes and errors",
         *table(("exit code", "meaning"), ((str(number), told) for number, told in EXIT_CODES.items())),
         "",
-        "`pit work` and `pit lock` with a command may end with that command's own code, or with 128 and the signal's number.",
+        "`pit lock` with a command ends with that command's own code, or with 128 and the signal's number. `pit work` ends with 0 once it has nothing more to do, whatever became of its tasks.",
         "",
         "With `--json` the error's code says more than the exit code. Codes are stable across releases; messages are not.",
         "",

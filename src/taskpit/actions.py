@@ -381,7 +381,7 @@ def _instead(did: str, task_id: str) -> str:
     if did == "released_task":
         return f"`pit claim {task_id}` takes it again."
     if did == ASKED_TO_STOP:
-        return f"`pit retry {task_id}` runs it again as soon as its worker has stopped; `pit why {task_id}` says when."
+        return f"`pit retry {task_id}` runs it again as soon as its worker has stopped."
     if did == TAKEN_BACK:
         return f"`pit cancel {task_id}` calls it off again; undo goes one step back."
     return f"`pit why {task_id}` says where it stands."

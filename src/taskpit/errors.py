@@ -92,7 +92,7 @@ class Invalid(TaskpitError):
 
 
 class Conflict(Invalid):
-    """This id exists already with other content."""
+    """This id exists already with other content, or the task stands where this cannot be done to it."""
 
     code = "conflict"
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from taskpit import errors
 from taskpit.clock import iso, say_duration
 from taskpit.history import author, who
@@ -15,6 +17,8 @@ if TYPE_CHECKING:
 
     from taskpit.task import Card, Result, Task, Try
 
+#: What a task needs that no time will bring.
+_NEVER = re.compile(r"needs (?P<need>\S+), which (?:(?P<failed>failed)|does not exist)")
 #: Whose a task is between the end of its claim and the last step of it.
 ENDING = "(ending)"
 #: So many of a task's tries are told.
@@ -284,10 +288,12 @@ def _held(card: Card) -> str:
 
 def _what_to_do(card: Card, paused: str) -> list[str]:
     from taskpit.policy import LANDING, PULL, RACING, REVIEW, REVIEWER, SPARE, WAITS  # who lists tasks does without
+    from taskpit.race import OVER
 
     task_id = card.task.id
     if card.state is State.FAILED and card.result:
-        return [f"Reason: {headline(card.result.reason)}", f"`pit retry {task_id}` starts it from scratch."]
+        again = [f"`pit retry {task_id}` starts it from scratch."] if not card.result.reason.startswith(OVER) else []
+        return [f"Reason: {headline(card.result.reason)}", *again]
     if card.state is State.DONE:
         return []
     holds = {
@@ -305,6 +311,10 @@ def _what_to_do(card: Card, paused: str) -> list[str]:
             return [text]
     if card.task.hold:
         return [f"`pit unblock {task_id}` releases the hold and resets attempts."]
+    if unmet := _NEVER.search(card.held):
+        need = unmet["need"]
+        how = f"`pit retry {need}` runs that again" if unmet["failed"] else f"`pit add --id {need}` puts that in"
+        return [f"{how}; `pit edit {task_id} --needs ...` changes what it waits for."]
     if card.state is State.READY and paused:
         return [f"The queue is {paused}. {resuming(paused)}".rstrip()]
     return []

@@ -491,8 +491,8 @@ class Queue:
         return self.edit(task_id, worker, lambda task: task.replace(hold=reason), "blocked", reason)
 
     def unblock(self, task_id: str, worker: str) -> Task:
-        """It may be taken again; its failures so far do not count any more."""
-        return self._free(task_id, worker, _let_go)
+        """It may be taken again, with all its attempts: its failures so far do not count any more."""
+        return self._free(task_id, worker, _fresh)
 
     def _free(self, task_id: str, worker: str, change: Callable[[Task], Task], why: str = "") -> Task:
         claim = self._take_ready(task_id, worker)
@@ -625,10 +625,6 @@ def tally(store: Looking, seen: Mapping[State, Sequence[Card]] | None = None) ->
     return {**counts, Status.RUNNING: there[State.CLAIMED], Status.DONE: there[State.DONE]}
 
 
-def _let_go(task: Task) -> Task:
-    """Nothing of its own keeps it; but a schedule has its next time there, from which it knows what it missed."""
-    return task.replace(hold="", not_before=task.not_before if "every" in task.extra else 0.0)
-
-
 def _fresh(task: Task) -> Task:
-    return _let_go(task).replace(attempts=0)
+    """Nothing of its own keeps it; but a schedule has its next time there, from which it knows what it missed."""
+    return task.replace(hold="", attempts=0, not_before=task.not_before if "every" in task.extra else 0.0)

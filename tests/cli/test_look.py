@@ -132,8 +132,25 @@ def test_what_is_not_there_is_not_found(pit, word):
 def test_why(pit):
     pit("add", "x", "--needs", "y")
 
-    assert pit("why", "1").out == "0001 needs y, which does not exist.\n"
-    assert pit("why", "1", "--json").data == {"id": "0001", "why": ["0001 needs y, which does not exist."]}
+    how = "`pit add --id y` puts that in; `pit edit 0001 --needs ...` changes what it waits for."
+    assert pit("why", "1").out == f"0001 needs y, which does not exist.\n{how}\n"
+    assert pit("why", "1", "--json").data == {"id": "0001", "why": ["0001 needs y, which does not exist.", how]}
+
+
+def test_why_a_task_waits_for_ever_and_what_to_do(pit):
+    pit("add", "one")
+    pit("add", "two", "--needs", "1")
+    pit("cancel", "1")
+    assert "`pit retry 0001` runs that again; `pit edit 0002 --needs" in pit("why", "2").out
+
+
+def test_a_list_that_is_cut_says_how_to_see_what_is_ready(pit):
+    for number in range(3):
+        pit("add", f"{number}", "--needs", "y", "--priority", "5")
+    pit("add", "free")
+    cut = "… and more; `--limit 0` shows all, --ready what can be taken, beginning with these 2."
+    assert cut in pit("list", "--limit", "2").out
+    assert "what can be taken" not in pit("list", "--ready", "--limit", "1").out
 
 
 def test_task_text_cannot_command_the_terminal(pit, place):

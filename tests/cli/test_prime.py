@@ -30,7 +30,7 @@ def test_it_says_what_you_hold_and_what_is_next(pit):
     pit("claim", "1")
 
     told = pit("prime").out
-    assert "1 claimed" in told
+    assert "(pit): 1 ready, 1 waiting, 1 running.\n" in told
     assert "You are `me` here" in told
     assert "\nYou hold, and must finish or give back:\n- 0001 one (lease ends in " in told
     assert "\nNext:\n- 0002 two\n" in told
@@ -40,6 +40,15 @@ def test_it_says_what_you_hold_and_what_is_next(pit):
     assert [row["id"] for row in data["holding"]] == ["0001"]
     assert [row["id"] for row in data["next"]] == ["0002"]
     assert data["holding"][0]["check"] == "make"
+
+
+def test_what_is_ready_is_found_behind_all_that_waits(pit):
+    """An agent that is told that nothing is ready takes nothing."""
+    for number in range(60):
+        pit("add", f"waits {number}", "--needs", "y", "--priority", "5")
+    pit("add", "free")
+    assert "\nNext:\n- 0061 free\n" in pit("prime").out
+    assert "(pit): 1 ready, 60 waiting.\n" in pit("prime").out
 
 
 def test_the_verbs_are_the_programs_own(pit, monkeypatch):

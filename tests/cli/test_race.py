@@ -17,6 +17,7 @@ def test_a_loser_is_told_so_and_what_it_brought_is_kept(pit):
     assert late.code == 4
     assert "the race is over: 0001.r2 won" in late.err
     assert "late" in pit("show", "0001.r1").out
+    assert "pit retry" not in pit("why", "0001.r1").out  # it would be refused
     assert "mine" in pit("show", "1").out
     assert pit("doctor").code == 0
 

@@ -94,13 +94,13 @@ def test_retry_beside_an_idle_pool_gives_all_attempts_anew(pit, monkeypatch):
     assert ("unblocked", "bob") in told
 
 
-def test_unblock_forgives_failures_but_not_attempts(pit):
-    pit("add", "x", "--attempts", "9")
+def test_unblock_forgives_failures_and_attempts(pit):
+    pit("add", "x", "--attempts", "3")
     failing(pit, 3)
     assert pit("show", "1", "--json").data["held"].startswith("failed 3 times the same way")
     data = pit("unblock", "1", "--json").data
 
-    assert (data["attempts"], data["held"]) == (3, "")
+    assert (data["attempts"], data["held"]) == (0, "")
     failing(pit, 1)
     assert pit("show", "1", "--json").data["held"].startswith("not before"), "a first time again, not a fourth"
 
@@ -177,3 +177,20 @@ def test_a_failed_task_has_spent_its_last_attempt_too(pit):
     shown = pit("show", "1").out
     assert "1 of 1 spent" in shown
     assert "attempt 1" in shown
+
+
+def test_one_word_behind_an_id_may_have_been_meant_for_a_reason(pit):
+    pit("add", "x")
+    refused = pit("cancel", "1", "duplicate")
+    assert (refused.code, "`--reason duplicate`" in refused.err) == (5, True)
+    assert pit("show", "1", "--json").data["state"] == "ready"
+    assert pit("cancel", "1", "--reason", "duplicate").code == 0
+
+
+def test_who_is_asked_to_stop_is_told_how_under_the_name_it_has(pit):
+    pit("add", "x")
+    pit("claim", "1", "--as", "a")
+    pit("cancel", "1")
+    told = pit("renew", "1", "--as", "a")
+    assert "`pit cancel 1 --as a`".replace("1", "0001") in told.err
+    assert pit("cancel", "0001", "--as", "a").out == "0001 is cancelled\n"

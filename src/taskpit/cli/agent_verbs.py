@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from itertools import islice
 
 from taskpit import fs
 from taskpit.cli import verbs
@@ -18,7 +19,8 @@ from taskpit.cli.context import Args, Context, Reply, Usage, arg, takes
 from taskpit.cli.options import AS
 from taskpit.clock import say_duration
 from taskpit.errors import Invalid
-from taskpit.queue import cards
+from taskpit.queue import cards, tally
+from taskpit.status import summary
 from taskpit.task import Said, State
 from taskpit.text import fit
 
@@ -61,7 +63,7 @@ def _spelled(verb: verbs.Verb) -> str:
 def _look(queue: Queue, worker: str) -> dict[str, Any]:
     """All that is said, as values."""
     info = queue.store.info()
-    free = [card for card in queue.store.page(State.READY, "", 50).cards if not card.held]
+    free = islice((card for card in cards(queue.store, State.READY) if not card.held), SHOWN)
     needed = [verb for name in NEEDED if (verb := verbs.find(name)) is not None]
     if info.layout != "activities":  # only there are tasks inside of activities
         needed = [verb for verb in needed if verb.name != "task"]
@@ -70,9 +72,9 @@ def _look(queue: Queue, worker: str) -> dict[str, Any]:
         "layout": info.layout,
         "worker": worker,
         "paused": queue.store.paused(),
-        "counts": {str(state): count for state, count in queue.store.counts().items()},
+        "counts": tally(queue.store),
         "holding": [_row(card, queue.clock.now()) for card in held_by(queue, worker)],
-        "next": [_row(card, queue.clock.now()) for card in free[:SHOWN]],
+        "next": [_row(card, queue.clock.now()) for card in free],
         "verbs": [{"usage": _spelled(verb), "summary": verb.summary} for verb in needed],
     }
 
@@ -89,9 +91,8 @@ def _line(row: dict[str, Any]) -> str:
 
 
 def _text(facts: dict[str, Any]) -> str:
-    holding, coming, counts = facts["holding"], facts["next"], facts["counts"]
-    counted = ", ".join(f"{count} {state}" for state, count in counts.items())
-    lines = [f"taskpit queue {fit(facts['queue'], PLACE)} ({facts['layout']}): {counted}."]
+    holding, coming = facts["holding"], facts["next"]
+    lines = [f"taskpit queue {fit(facts['queue'], PLACE)} ({facts['layout']}): {summary(facts['counts'])}."]
     lines.append(f"You are `{fit(facts['worker'], 80)}` here (`--as` or TASKPIT_AS; the MCP tools call it `worker`).")
     if facts["paused"]:
         lines.append(f"It is {fit(facts['paused'], 120)}.")

@@ -53,7 +53,7 @@ def _patience(text: str) -> float:
 )
 def _claim(args: Args, context: Context) -> Reply:
     """Take the next task, or the named one. Exits 3 if there is nothing to take or the named task may not be taken
-    yet, 4 if another worker has it. Claiming what is yours already renews it.
+    yet, 4 if another worker has it, 6 if it is over. Claiming what is yours already renews it.
 
     pit claim --as worker-1 --lease 1h
     pit claim 0007
@@ -109,6 +109,7 @@ def _renew(args: Args, context: Context) -> Reply:
     pit renew 0007 --as worker-1 --lease 30m
     """
     queue, worker = context.queue, context.worker(args)
+    mine = f" --as {args.worker}" if args.worker else ""
 
     def act(task_id: str) -> tuple[object, str]:
         claim = queue.holding(task_id, worker)
@@ -117,7 +118,7 @@ def _renew(args: Args, context: Context) -> Reply:
         if said is Said.LOST:
             raise errors.Lost(f"{task_id} is no longer yours", hint=f"See `pit why {task_id}`.", id=task_id)
         if said is Said.CANCEL:
-            context.warn(f"you are asked to stop working on {task_id}", hint=f"`pit cancel {task_id}` ends it.")
+            context.warn(f"you are asked to stop working on {task_id}", hint=f"`pit cancel {task_id}{mine}` ends it.")
         facts = {"id": task_id, "lease_seconds": lease, "stop": said is Said.CANCEL}
         return facts, f"{task_id} is yours for another {say_duration(lease)}"
 

@@ -163,7 +163,7 @@ def _page(data: dict[str, object]) -> str:
         ("last hour", ", ".join(f"{count} {word}" for word, count in hour.items()) if isinstance(hour, dict) else ""),
         ("claims", f"{data['claims']}, {data['retries']} retried, {data['given_back']} given back"),
         ("run twice", f"{data['run_twice']} (claimed again after their worker was lost)"),
-        ("late results", f"{data['late_results']} (kept aside, never published)"),
+        ("late results", f"{data['late_results']} (came too late; kept aside, never published)"),
         *_told_cost(data),
     ]
     return "\n".join(f"{paint('dim', f'{name:<13}')} {value}" for name, value in rows)

@@ -100,7 +100,7 @@ def words(given: list[str] | None) -> tuple[str, ...]:
 #: Arguments of many verbs; `reason_words` also takes the reason from behind the ids.
 ID = arg("ID", "task id, or an unambiguous beginning of one")
 IDS = arg("ID", f"{ID[1]}; several may be given", dest="ids", nargs="+")
-REASON = arg("--reason TEXT", "why; may also stand behind the ids, in quotes; - is standard input")
+REASON = arg("--reason TEXT", "why; several words may also stand behind the ids, in quotes; - is standard input")
 AS = arg("--as W", "worker name (default: TASKPIT_AS, else user@host)", dest="worker")
 
 
@@ -124,7 +124,18 @@ def reason_words(args: Args, context: Context, *, needed: bool = False) -> str |
     reason: str | None = args.reason
     if reason is None and len(args.ids) > 1 and (needed or args.ids[-1] == "-" or len(args.ids[-1].split()) != 1):
         reason = args.ids.pop()
+    if reason is None and len(args.ids) > 1:
+        _is_a_task(context, args.ids[-1])
     return read_text("-", context.queue.config.largest_task) if reason == "-" else reason
+
+
+def _is_a_task(context: Context, word: str) -> None:
+    """NotFound of the last of several words says that it may have been meant for a reason."""
+    try:
+        context.queue.resolve(word)
+    except errors.NotFound as error:
+        error.hint = f"{error.hint} If it is the reason: `--reason {word}`.".lstrip()
+        raise
 
 
 def named(context: Context, ids: list[str]) -> list[str]:

@@ -77,7 +77,7 @@ def _some(found: Iterator[Card], limit: int, keep: Callable[[Card], bool]) -> tu
     arg("--limit N", f"at most so many; 0 is all (default: {SCREENFUL}; with --json all)", type=a_count),
 )
 def _list(args: Args, context: Context) -> Reply:
-    """Tasks and where they stand: ready ones in the order they will be taken, then the others.
+    """Tasks and where they stand: ready and waiting ones in the order they will be taken, then the others.
 
     pit list
     pit list --ready --tag web
@@ -131,7 +131,9 @@ def _page(queue: Queue, some: list[Card], counts: Mapping[str, int], *, more: bo
         return "\n".join(["The queue is empty. Put something in: pit add 'a first task'", *strangers])
     lines = [_rows(some)] if some else ["No matching tasks."]
     if more:
-        lines.append(paint("dim", f"… and more; `--limit 0` shows all, beginning with these {len(some)}."))
+        ready = sum(1 for card in some if status_of(card) is Status.READY)
+        free = ", --ready what can be taken" if ready < min(len(some), counts[Status.READY]) else ""
+        lines.append(paint("dim", f"… and more; `--limit 0` shows all{free}, beginning with these {len(some)}."))
     return "\n".join([*lines, "", summary(counts), *strangers])
 
 

@@ -12,6 +12,7 @@ import math
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from functools import partial
+from itertools import islice
 from typing import Any
 
 import anyio
@@ -35,7 +36,8 @@ from taskpit.clock import Clock, iso, say_duration
 from taskpit.errors import TaskpitError
 from taskpit.mcp import tools
 from taskpit.mcp.tools import ToolCalls, say_error
-from taskpit.queue import Queue, new_events
+from taskpit.queue import Queue, cards, new_events, tally
+from taskpit.status import summary
 from taskpit.store.disk_errors import storage_error
 from taskpit.task import Card, Event, State
 
@@ -473,24 +475,27 @@ def task_of(uri: str) -> str:
 
 def board_text(queue: Queue) -> str:
     """How many tasks are where; who does what; what is next; what waits and why."""
-    counts = queue.store.counts()
-    lines = ["# Board", "", ", ".join(f"{counts[state]} {state}" for state in State)]
+    lines = ["# Board", "", summary(tally(queue.store))]
     paused = queue.store.paused()
     if paused:
         lines += ["", f"The queue is {paused}."]
     now = queue.clock.now()
-    ready = queue.store.page(State.READY, "", ROWS * 5).cards
     sections = (
         ("In work", queue.store.page(State.CLAIMED, "", ROWS + 1).cards),
-        ("Next", tuple(card for card in ready if not card.held)),
-        ("Held", tuple(card for card in ready if card.held)),
+        ("Next", _some(card for card in cards(queue.store, State.READY) if not card.held)),
+        ("Held", _some(card for card in cards(queue.store, State.READY, tied=True) if card.held)),
         ("Failed", queue.store.page(State.FAILED, "", ROWS + 1).cards),
     )
-    for title, cards in sections:
-        if cards:
-            lines += ["", f"## {title}", "", *(_row(card, now) for card in cards[:ROWS])]
-            lines += ["- …"] if len(cards) > ROWS else []
+    for title, rows in sections:
+        if rows:
+            lines += ["", f"## {title}", "", *(_row(card, now) for card in rows[:ROWS])]
+            lines += ["- …"] if len(rows) > ROWS else []
     return "\n".join(lines) + "\n"
+
+
+def _some(found: Iterable[Card]) -> tuple[Card, ...]:
+    """As many as are shown, and one more."""
+    return tuple(islice(found, ROWS + 1))
 
 
 def _row(card: Card, now: float) -> str:

@@ -14,7 +14,7 @@ from weakref import WeakValueDictionary
 from taskpit import errors, layouts
 from taskpit.explain import nothing
 from taskpit.json_facts import card_facts, full_facts
-from taskpit.queue import LOOK_AGAIN, Queue, cards
+from taskpit.queue import LOOK_AGAIN, Queue, cards, tally
 from taskpit.records import Value
 from taskpit.status import read_status, state_with, status_of
 from taskpit.task import LISTS, Ask, Card, Failed, Outcome, Release, Said, Split, State, Task
@@ -271,8 +271,7 @@ class ToolCalls:
                 break
             facts = card_facts(card)
             found.append(_filled({key: facts[key] for key in BRIEF}, "id", "title", "state"))
-        counts = {str(word): count for word, count in self.queue.store.counts().items()}
-        return {"tasks": found, "more": more, "counts": counts}
+        return {"tasks": found, "more": more, "counts": tally(self.queue.store)}
 
     def _cards(self, word: str) -> Iterator[Card]:
         try:
