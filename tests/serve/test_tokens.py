@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import http.client
+import inspect
 import json
 import os
+import re
 import socket
 from hashlib import sha256
 from pathlib import Path
@@ -12,9 +14,11 @@ from pathlib import Path
 import pytest
 from waits import PATIENCE, until
 
-from taskpit import trust
+from taskpit import policy, race, schedule, trust
 from taskpit.clock import Clock
 from taskpit.errors import Conflict, Denied, Invalid, NotFound, Unavailable, Unknown, Untrusted
+from taskpit.history import SAID_BY_WORKERS
+from taskpit.landing import reviewer, values
 from taskpit.queue import Queue
 from taskpit.serve import app as apps
 from taskpit.serve.serving import GatewayServer, ServeOptions
@@ -23,6 +27,7 @@ from taskpit.store.opening import init
 from taskpit.store.remote import wire
 from taskpit.store.remote.address import parse
 from taskpit.task import Done, End, Event, Result, Said, State, Task, Verdict, Want
+from taskpit.worker.slot import WORDS
 
 LEASE = 60.0
 
@@ -258,6 +263,53 @@ def test_an_end_that_comes_too_late_is_lost_whatever_it_brings_and_the_first_one
     ann.close()
 
 
+PERSONS_WORDS = (
+    *("allowed_budget", "answered", "unblocked", "paused", "resumed", "edited_task", "asked_to_stop", "taken_back"),
+    *("transferred", "anything"),
+)
+
+
+@pytest.mark.parametrize("word", PERSONS_WORDS)
+def test_a_worker_says_nothing_that_is_for_people(served, word):
+    """Each pool took `allowed_budget` for a person's word, whoever had said it."""
+    put(served, "0001")
+    ann, boss = served.store(served.token("ann")), served.store()
+    (claim,) = ann.claim(Want(worker="ann", lease=LEASE))
+    line = Event(timestamp="2026-01-24T10:00:00Z", worker="ann", worker_type="human", action=word, task_id="0001")
+    for act in (lambda: ann.record([line]), lambda: ann.finish([End(claim=claim, action=word)])):
+        with pytest.raises(Denied, match=f"may not say '{word}'"):
+            act()
+    assert word not in [event.action for event in boss.latest(20)[0]]
+    assert ann.finish([End(claim=claim, action="released_task")]) == [Said.OK]
+    boss.record([line.replace(worker="boss")])
+    assert word in [event.action for event in boss.latest(20)[0]]
+    ann.close()
+    boss.close()
+
+
+def test_all_that_a_pool_calls_an_end_may_be_said():
+    assert {*WORDS, *policy_words()} <= SAID_BY_WORKERS
+
+
+def policy_words():
+    """The words in the source of what decides ends: one that is new is a worker's, or a person's."""
+    for module in (policy, schedule, race, values, reviewer):
+        yield from re.findall(r'action="(\w+)"', inspect.getsource(module))
+
+
+def test_a_worker_tells_of_its_hooks_and_of_no_end_that_was_none(served):
+    """A line can carry a row of the catalogue, and the digest of a result."""
+    put(served, "0001")
+    ann = served.store(served.token("ann"))
+    line = Event(timestamp="2026-01-24T10:00:00Z", worker="ann", worker_type="agent", action="hook_failed")
+    for forged in (line.replace(action="completed_task", task_id="0001"), line.replace(extra={"digest": "1-0"})):
+        with pytest.raises(Denied):
+            ann.record([forged])
+    ann.record([line])
+    assert [event.action for event in ann.latest(20)[0]] == ["added_task", "hook_failed"]
+    ann.close()
+
+
 @pytest.mark.parametrize("rest", ["-/../../../evil", "@/etc/x", "-\n", "-\0", "-\x1b[2J", "-..", f"-{'x' * 500}/"])
 def test_a_name_that_begins_with_the_tokens_own_leads_nowhere(served, rest):
     """It becomes part of the names of logs, claims and records, and of lines that people read."""
@@ -268,7 +320,7 @@ def test_a_name_that_begins_with_the_tokens_own_leads_nowhere(served, rest):
     before = {*root.rglob("*")}
     name = f"ann{rest}"
     forged = claim.replace(worker=name, fence=f"{name}~abc")
-    line = Event(timestamp="2026-01-24T10:00:00Z", worker=name, worker_type="agent", action="looked")
+    line = Event(timestamp="2026-01-24T10:00:00Z", worker=name, worker_type="agent", action="hook_failed")
     for act in (
         lambda: ann.keep_log(name, b"x"),
         lambda: ann.add_log(forged, 0, b"x"),
@@ -401,6 +453,8 @@ def test_held_tasks_are_changed_by_those_who_handed_them_in(served):
     for store, name, task_id in ((bob, "bob", "0001"), (ann, "ann", "0002")):
         with pytest.raises(Denied):
             store.claim(Want(worker=name, lease=LEASE, ids=(task_id,), even_held=True))
+    with pytest.raises(Denied, match="may not say 'unblocked'"):
+        Queue(ann, served.queue.config, served.queue.clock).unblock("0001", "ann")
     assert ann.claim(Want(worker="ann-lander-1", lease=LEASE, ids=("0001",), even_held=True))
     ann.close()
     bob.close()

@@ -7,10 +7,11 @@ owner's: every verb, under any name.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 from taskpit.errors import Denied
+from taskpit.history import SAID_BY_WORKERS, TOLD_BY_WORKERS
 from taskpit.layouts.layout import is_worker
 from taskpit.policy import KEY as ASK_KEY
 from taskpit.policy import LANDING, PULL, RACERS, REVIEW
@@ -184,6 +185,8 @@ def _own_end(grant: Grant, end: End) -> End:
     for said in (end.result, end.attempt):
         if said is not None and said.worker:
             _need(grant, said.worker, "speak")
+    if end.action:
+        _need_word(grant, end.action, SAID_BY_WORKERS)
     if (end.result is not None and end.result.id != task_id) or (end.task is not None and end.task.id != task_id):
         raise Denied(f"the end of {task_id} is about another task", id=task_id)
     if end.task is not None:
@@ -196,7 +199,17 @@ def _record(grant: Grant, given: dict[str, Any]) -> dict[str, Any]:
     events: list[Event] = given["events"]
     for event in events:
         _need(grant, event.worker, "speak")
+        _need_word(grant, event.action, TOLD_BY_WORKERS)
+        if event.extra and not is_owner(grant):
+            raise Denied(f"the token {grant.name} may not say more than a line has words for", name=grant.name)
     return given
+
+
+def _need_word(grant: Grant, action: str, words: Collection[str]) -> None:
+    """Denied if it is not a worker's to say: what a person says counts wherever it is read."""
+    if action not in words and not is_owner(grant):
+        told = f"the token {grant.name} may not say {action[:80]!r}: it is no worker's word"
+        raise Denied(told, hint="Whoever has a token with `--verb all` may.", name=grant.name)
 
 
 def _lock(grant: Grant, given: dict[str, Any]) -> dict[str, Any]:
