@@ -357,6 +357,17 @@ def test_an_end_is_about_the_task_that_was_claimed(served):
     ann.close()
 
 
+@pytest.mark.parametrize("note", [["x", "y"], ["result", "y"], ["ask"], "ask", ["ask", 7]])
+def test_a_note_that_is_none_is_refused(served, note):
+    """A kind that there is not was a fault of the gateway's, and failed whoever else's ends went with it."""
+    put(served, "0001")
+    (claim,) = served.queue.store.claim(Want(worker="ann", lease=LEASE))
+    body = json.dumps({"ends": [{"claim": wire.CLAIM.write(claim), "note": note}]}).encode()
+    status, answer, _ = ask(served, "finish", body)
+    assert (status, answer["error"]["code"]) == (400, "invalid")
+    assert served.queue.store.finish([End(claim=claim, note=("ask", "why?"))]) == [Said.OK]
+
+
 def test_what_is_held_is_nobodys_to_take_without_a_name(served):
     put(served, "0001", hold="a person must look")
     ann = served.store(served.token("ann"))
