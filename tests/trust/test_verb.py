@@ -68,6 +68,34 @@ def test_a_workers_command_cannot_say_it(clone):
     assert clone("trust").code == 9
 
 
+@pytest.mark.parametrize(
+    "line", ["init {pit} --template builder-reviewer", "init {pit} --git track", "-C {pit} token add eve"]
+)
+def test_what_is_trusted_for_one_command_is_so_for_that_one_only(clone, line):
+    """What a command adds to a trusted queue is trusted with it: the variable made a record of all that was there."""
+    words = line.format(pit=clone.pit).split()
+    assert run(*words, env={**clone.mine, "TASKPIT_TRUST": "1"}).code == 0
+    assert clone("trust").code == 9
+    (clone.pit / "agents.toml").unlink()
+    assert clone("trust", "--yes").code == 0
+    if "token" in words:
+        words[-1] = "bob"
+    assert run(*words, env=clone.mine).code == 0
+    assert clone("trust").code == 0  # which was trusted
+
+
+@pytest.mark.parametrize("trusted", ["", "1"])
+def test_a_workers_command_makes_queues_and_trusts_none(clone, tmp_path, trusted):
+    env = {**clone.mine, "TASKPIT_RUN_DIR": "/somewhere", "TASKPIT_TRUST": trusted}
+    for words in (("new",), ("zoo", "--template", "snakepit")):
+        assert run("init", tmp_path / words[0], *words[1:], env=env).code == 0
+        assert run("-C", tmp_path / words[0], "trust", env=clone.mine).code == 9
+    (clone.pit / "agents.toml").unlink()
+    assert clone("trust", "--yes").code == 0
+    assert run("init", clone.pit, "--template", "snakepit", env=env).code == 0
+    assert clone("trust").code == 9
+
+
 def test_what_one_makes_is_trusted_from_birth(project, tmp_path):
     root = tmp_path / "new"
     assert run("init", root, env=project.mine).err.count("trusted") == 0
