@@ -118,6 +118,47 @@ def test_what_a_folder_brings_is_asked_about_even_when_it_is_adopted(clone):
     assert "is not trusted" in clone("init", clone.pit).err  # and again, now that it is a queue already
 
 
+#: What a folder may bring that `pit init` adopts: a file with a task, or of which one is made.
+BROUGHT = [
+    ("pit", "food/food-0001-look.md", "# food-0001-look\n- **title:** Look\n- **done-when:** `{check}`\n"),
+    ("pit", "claimed/eve.food-0001-look.md", "# food-0001-look\n- **title:** Look\n- **done-when:** `{check}`\n"),
+    ("pit", "done/food-0001-look.result.md", "# food-0001-look\n- **title:** Look\n- **done-when:** `{check}`\n"),
+    ("pit", ".taskpit/sealed/food-0001-look.md~abc~ready", "# food-0001-look\n- **done-when:** `{check}`\n"),
+    ("mailbox", "inbox/t1.json", '{{"task_id": "t1", "title": "Look", "check": "{check}"}}'),
+    ("workspace", "tasks/t1_pending.md", "# Look\n- **done-when:** `{check}`\n"),
+    ("activities", "WI-001-x/progress.yaml", "activities:\n- id: A1\n  title: Look\n  check: {check}\n"),
+]
+
+
+@pytest.mark.parametrize(("layout", "name", "text"), BROUGHT, ids=[name for _, name, _ in BROUGHT])
+def test_tasks_that_a_folder_brings_are_asked_about_when_it_is_adopted(project, tmp_path, layout, name, text):
+    """A repository with tasks and no `.taskpit` was trusted by the `pit init` that is advised there."""
+    root, env = tmp_path / "up/pit", project.mine
+    for folder in ("food", "claimed") if layout == "pit" else ():
+        (root / folder).mkdir(parents=True)
+        (root / folder / ".keep").touch()
+    project.write(name, text.format(check=project.mark("check")), root)
+    answer = run("init", root, "--layout", layout, env=env)
+    assert answer.code == 0, answer.err
+    assert "is not trusted to run or connect to anything: it brings tasks, whose checks are commands" in answer.err
+    assert "trust` shows what it can run and asks" in answer.err
+    assert run("-C", root, "trust", env=env).code == 9
+    assert project.marked == []
+    assert run("-C", root, "trust", "--yes", env=env).code == 0
+    assert run("init", root, env=env).err.count("trusted") == 0
+
+
+def test_the_check_of_a_task_that_came_along_is_not_run(project, tmp_path):
+    root, env = tmp_path / "up/pit", project.mine
+    (root / "claimed").mkdir(parents=True)
+    _, name, text = BROUGHT[0]
+    project.write(name, text.format(check=project.mark("check")), root)
+    for line, code in (("init .", 0), ("claim 1", 0), ("done 1", 9), ("trust --yes", 0), ("done 1", 0)):
+        assert project.marked == []
+        assert run("-C", root, *line.split(), env=env).code == code, line
+    assert project.marked == ["check"]
+
+
 def test_a_state_directory_of_another_is_not_believed(clone, tmp_path, monkeypatch):
     assert clone("trust", "--yes").code == 0
     monkeypatch.setenv("XDG_STATE_HOME", clone.mine["XDG_STATE_HOME"])

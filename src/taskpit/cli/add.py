@@ -112,10 +112,12 @@ def _with_template(name: str, root: str, context: Context) -> tuple[list[str], l
 def _tell_untrusted(root: str, context: Context) -> None:
     """Say so at once if the folder brings something that could start by itself, or came from elsewhere."""
     from taskpit import trust
+    from taskpit.store.opening import brings_tasks
 
     why = trust.why_not(root)
     if why:
         found = [f"{one.kind} {os.path.basename(one.name)}" for one in trust.starts(root)]
+        found += ["tasks, whose checks are commands"] if brings_tasks(root) else []
         context.warn(
             f"{root} is not trusted to run or connect to anything: "
             + (f"it brings {', '.join(found)}" if found else why),
