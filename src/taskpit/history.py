@@ -29,6 +29,10 @@ ENDS = {
     "asked": "asked",
     "blocked": "held",
 }
+#: The words for ends that workers, their reviewers and landers decide. All others are a person's (answered, unblocked,
+#: allowed_budget, ...) or the store's own; of what is no end, a worker's machine tells that a hook of its own failed.
+SAID_BY_WORKERS = frozenset((*ENDS, "scheduled_task", "handed_in", "pull_request", "approved", "sent_back"))
+TOLD_BY_WORKERS = frozenset(("hook_failed",))
 
 
 class ClaimSpan(Value):

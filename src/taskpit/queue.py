@@ -498,7 +498,11 @@ class Queue:
         claim = self._take_ready(task_id, worker)
         freed = change(claim.task)
         reset = Try(at=self.clock.now(), worker=worker, kind="reset", counted=False)
-        self.store.finish([End(claim=claim, task=freed, attempt=reset, action="unblocked", details=why)])
+        try:
+            self.store.finish([End(claim=claim, task=freed, attempt=reset, action="unblocked", details=why)])
+        except errors.Denied:
+            self.store.finish([End(claim=claim, details="nothing was changed")])
+            raise
         return freed
 
     def answer(self, word: str, text: str, worker: str) -> list[str]:

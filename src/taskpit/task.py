@@ -236,6 +236,10 @@ class Want(Value):
     call: str = ""
 
 
+#: The kinds of notes for people that an end may leave.
+NOTE_KINDS = ("choked", "lost", "ask")
+
+
 class End(Value):
     """How one claim ends, decided by the queue and carried out by the store: all of it or nothing."""
 

@@ -323,10 +323,20 @@ def is_given(root: str) -> bool:
     return not why_not(root)
 
 
+def is_remembered(root: str) -> bool:
+    """Whether there is a record of the folder as it is: what is trusted for one command only is not."""
+    try:
+        return not _unrecorded(root)
+    except Untrusted:  # nothing can be kept there
+        return False
+
+
 def why_not(root: str) -> str:
     """Why the folder may not run or connect yet, in words; empty if it may."""
-    if os.environ.get(VARIABLE) == "1":
-        return ""
+    return "" if os.environ.get(VARIABLE) == "1" else _unrecorded(root)
+
+
+def _unrecorded(root: str) -> str:
     root = os.path.realpath(root)
     try:
         path = _record_of(root)

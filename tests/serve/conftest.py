@@ -17,10 +17,10 @@ def own_state(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def served(tmp_path):
-    """A folder behind a gateway in a thread of this process."""
+def served(tmp_path, request):
+    """A folder behind a gateway in a thread of this process: a pit, or what the test is given."""
     root = str(tmp_path / "pit")
-    init(root, "pit")
+    init(root, getattr(request, "param", "pit"))
     store = open_store(root, {}, Clock())
     store.folder.config = store.config = CONFIG
     one = Served(Queue(store, CONFIG, store.clock))

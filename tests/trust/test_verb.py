@@ -68,6 +68,34 @@ def test_a_workers_command_cannot_say_it(clone):
     assert clone("trust").code == 9
 
 
+@pytest.mark.parametrize(
+    "line", ["init {pit} --template builder-reviewer", "init {pit} --git track", "-C {pit} token add eve"]
+)
+def test_what_is_trusted_for_one_command_is_so_for_that_one_only(clone, line):
+    """What a command adds to a trusted queue is trusted with it: the variable made a record of all that was there."""
+    words = line.format(pit=clone.pit).split()
+    assert run(*words, env={**clone.mine, "TASKPIT_TRUST": "1"}).code == 0
+    assert clone("trust").code == 9
+    (clone.pit / "agents.toml").unlink()
+    assert clone("trust", "--yes").code == 0
+    if "token" in words:
+        words[-1] = "bob"
+    assert run(*words, env=clone.mine).code == 0
+    assert clone("trust").code == 0  # which was trusted
+
+
+@pytest.mark.parametrize("trusted", ["", "1"])
+def test_a_workers_command_makes_queues_and_trusts_none(clone, tmp_path, trusted):
+    env = {**clone.mine, "TASKPIT_RUN_DIR": "/somewhere", "TASKPIT_TRUST": trusted}
+    for words in (("new",), ("zoo", "--template", "snakepit")):
+        assert run("init", tmp_path / words[0], *words[1:], env=env).code == 0
+        assert run("-C", tmp_path / words[0], "trust", env=clone.mine).code == 9
+    (clone.pit / "agents.toml").unlink()
+    assert clone("trust", "--yes").code == 0
+    assert run("init", clone.pit, "--template", "snakepit", env=env).code == 0
+    assert clone("trust").code == 9
+
+
 def test_what_one_makes_is_trusted_from_birth(project, tmp_path):
     root = tmp_path / "new"
     assert run("init", root, env=project.mine).err.count("trusted") == 0
@@ -88,6 +116,47 @@ def test_what_a_folder_brings_is_asked_about_even_when_it_is_adopted(clone):
     assert "preset claude" in answer.err
     assert clone("trust").code == 9
     assert "is not trusted" in clone("init", clone.pit).err  # and again, now that it is a queue already
+
+
+#: What a folder may bring that `pit init` adopts: a file with a task, or of which one is made.
+BROUGHT = [
+    ("pit", "food/food-0001-look.md", "# food-0001-look\n- **title:** Look\n- **done-when:** `{check}`\n"),
+    ("pit", "claimed/eve.food-0001-look.md", "# food-0001-look\n- **title:** Look\n- **done-when:** `{check}`\n"),
+    ("pit", "done/food-0001-look.result.md", "# food-0001-look\n- **title:** Look\n- **done-when:** `{check}`\n"),
+    ("pit", ".taskpit/sealed/food-0001-look.md~abc~ready", "# food-0001-look\n- **done-when:** `{check}`\n"),
+    ("mailbox", "inbox/t1.json", '{{"task_id": "t1", "title": "Look", "check": "{check}"}}'),
+    ("workspace", "tasks/t1_pending.md", "# Look\n- **done-when:** `{check}`\n"),
+    ("activities", "WI-001-x/progress.yaml", "activities:\n- id: A1\n  title: Look\n  check: {check}\n"),
+]
+
+
+@pytest.mark.parametrize(("layout", "name", "text"), BROUGHT, ids=[name for _, name, _ in BROUGHT])
+def test_tasks_that_a_folder_brings_are_asked_about_when_it_is_adopted(project, tmp_path, layout, name, text):
+    """A repository with tasks and no `.taskpit` was trusted by the `pit init` that is advised there."""
+    root, env = tmp_path / "up/pit", project.mine
+    for folder in ("food", "claimed") if layout == "pit" else ():
+        (root / folder).mkdir(parents=True)
+        (root / folder / ".keep").touch()
+    project.write(name, text.format(check=project.mark("check")), root)
+    answer = run("init", root, "--layout", layout, env=env)
+    assert answer.code == 0, answer.err
+    assert "is not trusted to run or connect to anything: it brings tasks, whose checks are commands" in answer.err
+    assert "trust` shows what it can run and asks" in answer.err
+    assert run("-C", root, "trust", env=env).code == 9
+    assert project.marked == []
+    assert run("-C", root, "trust", "--yes", env=env).code == 0
+    assert run("init", root, env=env).err.count("trusted") == 0
+
+
+def test_the_check_of_a_task_that_came_along_is_not_run(project, tmp_path):
+    root, env = tmp_path / "up/pit", project.mine
+    (root / "claimed").mkdir(parents=True)
+    _, name, text = BROUGHT[0]
+    project.write(name, text.format(check=project.mark("check")), root)
+    for line, code in (("init .", 0), ("claim 1", 0), ("done 1", 9), ("trust --yes", 0), ("done 1", 0)):
+        assert project.marked == []
+        assert run("-C", root, *line.split(), env=env).code == code, line
+    assert project.marked == ["check"]
 
 
 def test_a_state_directory_of_another_is_not_believed(clone, tmp_path, monkeypatch):

@@ -11,6 +11,7 @@ from taskpit.cli.output import quoted
 from taskpit.cli.task_options import TASK_ARGS, task_fields
 from taskpit.errors import Conflict, Invalid, TaskpitError
 from taskpit.task import LISTS, Said, Task
+from taskpit.workers import run_around
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -64,8 +65,8 @@ def _init(args: Args, context: Context) -> Reply:
     base = context.directory or "."
     path = args.path or ("" if os.path.isdir(os.path.join(base, HIDDEN)) else "pit")
     root = os.path.abspath(os.path.join(base, path))
-    made = init(root, args.layout)
-    written, kept = _with_template(args.template, root) if args.template else ([], [])
+    made = init(root, args.layout, trusted=not run_around(context.env))
+    written, kept = _with_template(args.template, root, context) if args.template else ([], [])
     ignore = _ignore_rule(root)
     data = {
         "path": root,
@@ -89,12 +90,19 @@ def _init(args: Args, context: Context) -> Reply:
     return Reply(data=data, text="\n".join(filter(None, lines)))
 
 
-def _with_template(name: str, root: str) -> tuple[list[str], list[str]]:
+def _stays_trusted(root: str, context: Context) -> bool:
+    """Whether what a person adds to the queue is trusted as it was before: not for one command, not by a worker's."""
+    from taskpit import trust
+
+    return not run_around(context.env) and trust.is_remembered(root)
+
+
+def _with_template(name: str, root: str, context: Context) -> tuple[list[str], list[str]]:
     """The template's files are there; a queue that was trusted before stays so."""
     from taskpit import trust
     from taskpit.crew.file import write_template
 
-    trusted = trust.is_given(root)
+    trusted = _stays_trusted(root, context)
     written, kept = write_template(name, root)
     if trusted and written:
         trust.remember(root)
@@ -104,10 +112,12 @@ def _with_template(name: str, root: str) -> tuple[list[str], list[str]]:
 def _tell_untrusted(root: str, context: Context) -> None:
     """Say so at once if the folder brings something that could start by itself, or came from elsewhere."""
     from taskpit import trust
+    from taskpit.store.opening import brings_tasks
 
     why = trust.why_not(root)
     if why:
         found = [f"{one.kind} {os.path.basename(one.name)}" for one in trust.starts(root)]
+        found += ["tasks, whose checks are commands"] if brings_tasks(root) else []
         context.warn(
             f"{root} is not trusted to run or connect to anything: "
             + (f"it brings {', '.join(found)}" if found else why),
@@ -156,7 +166,8 @@ def _init_remote(address: str, args: Args, context: Context) -> Reply:
     try:
         store = queue.store
         assert isinstance(store, RemoteStore)
-        return _init_pointer(store.address.whole, lambda root: leave_address(root, store.address), args, context)
+        there = store.address
+        return _init_pointer(there.whole, lambda root, **how: leave_address(root, there, **how), args, context)
     finally:
         queue.close()
 
@@ -190,7 +201,7 @@ def _init_database(address: str, args: Args, context: Context) -> Reply:
     for warning in info.warnings:
         context.warn(warning)
     if args.address:
-        return _init_pointer(info.where, lambda root: leave_address(root, address), args, context)
+        return _init_pointer(info.where, lambda root, **how: leave_address(root, address, **how), args, context)
     message = f"{info.where} is a queue {'now' if made else 'already'}"
     message += f"; set: {', '.join(settings)}" if settings else "" if made else "; nothing to do"
     shown = f"export TASKPIT_DIR='{address}'" if info.where == address else "put its address into TASKPIT_DIR"
@@ -199,8 +210,9 @@ def _init_database(address: str, args: Args, context: Context) -> Reply:
     return Reply(data=data, text="\n".join(filter(None, (message, next_step))))
 
 
-def _init_pointer(shown: str, leave: Callable[[str], None], args: Args, context: Context) -> Reply:
+def _init_pointer(shown: str, leave: Callable[..., None], args: Args, context: Context) -> Reply:
     """The folder leads to the queue there: work below it finds that."""
+    from taskpit import trust
     from taskpit.store.opening import LAYOUT
 
     root = os.path.abspath(os.path.join(context.directory or ".", args.path or "pit"))
@@ -208,7 +220,9 @@ def _init_pointer(shown: str, leave: Callable[[str], None], args: Args, context:
         raise Conflict(
             f"{root} is a queue of its own", hint=f"Name another folder, or move it: pit -C {root} convert URL"
         )
-    leave(root)
+    brings = any(one.kind != "address" for one in trust.starts(root))  # that is named just now
+    leave(root, trusted=_stays_trusted(root, context) or not (brings or run_around(context.env)))
+    _tell_untrusted(root, context)
     return Reply(data={"path": root, "leads_to": shown}, text=f"{root} leads to {shown}")
 
 
@@ -220,7 +234,7 @@ def _ignored(root: str, rule: str, wish: str, context: Context) -> str:
         context.tell("This folder lies in a git checkout. Keep its files out of commits? [Y/n] ")
         wish = "leave" if sys.stdin.readline().strip().lower() in ("n", "no") else "ignore"
     if wish == "track":
-        return _track(root)
+        return _track(root, context)
     if wish == "ignore":
         text = _exclude(root, rule)
         if text:
@@ -232,7 +246,7 @@ def _ignored(root: str, rule: str, wish: str, context: Context) -> str:
     return ""
 
 
-def _track(root: str) -> str:
+def _track(root: str, context: Context) -> str:
     """Git's commits have the tasks and their results; what belongs to this checkout alone is left out of them."""
     from taskpit import fs, trust
     from taskpit.store.git_tracked import IGNORED
@@ -240,7 +254,7 @@ def _track(root: str) -> str:
 
     if fs.read(f"{root}/{LAYOUT}", trust.LARGEST)[0].strip() != b"pit":
         raise Usage("only a queue of layout pit can be tracked by git")
-    trusted = trust.is_given(root)
+    trusted = _stays_trusted(root, context)
     kept = {f"{folder}/.gitkeep": "" for folder in ("food", "done", "scraps")}  # git removes folders that are empty
     for name, text in {**IGNORED, **kept}.items():
         fs.write(f"{root}/{name}", text.encode())

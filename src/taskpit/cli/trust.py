@@ -21,7 +21,8 @@ def _trust(args: Args, context: Context) -> Reply:
     that they name, an address, plug-ins, a gateway's tokens, tasks' checks), and ask whether it may. The answer is
     kept among your own state, for this folder as it is: another folder, or another hook, preset or script, and the
     verbs that would run it stop until you say so again.
-    A queue that you made with `pit init` is trusted from birth. Looking at a queue needs no trust.
+    A queue that you made with `pit init` is trusted from birth, unless tasks lay there before. Looking at a queue
+    needs no trust.
 
     pit trust
     pit -C clone/pit trust --yes

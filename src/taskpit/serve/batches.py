@@ -7,8 +7,6 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from typing import Any
 
-from taskpit.errors import TaskpitError
-
 #: Items of one call of the store.
 MOST = 500
 
@@ -56,9 +54,8 @@ class Batch:
         try:
             said = list(await loop.run_in_executor(self._threads, self._act, whole))
         except Exception as error:
-            if len(some) == 1 or not isinstance(error, TaskpitError):
-                for _, answer in some:
-                    _refuse(answer, error)
+            if len(some) == 1:
+                _refuse(some[0][1], error)
                 return
             for items, answer in some:  # one spoils no other's
                 try:

@@ -7,17 +7,18 @@ owner's: every verb, under any name.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 from taskpit.errors import Denied
+from taskpit.history import SAID_BY_WORKERS, TOLD_BY_WORKERS
 from taskpit.layouts.layout import is_worker
 from taskpit.policy import KEY as ASK_KEY
 from taskpit.policy import LANDING, PULL, RACERS, REVIEW
 from taskpit.rules import check_task
 from taskpit.serve.tokens import Grant
 from taskpit.store.remote.wire import LOOKS
-from taskpit.task import Card, End, Event, Task, Want
+from taskpit.task import Card, End, Event, State, Task, Want
 from taskpit.workers import base
 
 #: Where a task that was handed in says what, and how its hold begins.
@@ -124,18 +125,33 @@ def check_tagged(grant: Grant, cards: Iterable[Card | None]) -> None:
         raise Denied(told, hint="Claim another one, or ask who has a token with `--verb all`.", id=there[0].id)
 
 
-def check_unchanged(grant: Grant, end: End, card: Card | None) -> None:
-    """Denied if a claim ends with another task than was claimed: who works on one does not change what it asks for."""
-    before, after = card.task if card is not None else None, end.task
-    if is_owner(grant) or before is None or after is None:
-        return
+def check_end(grant: Grant, end: End, card: Card | None) -> End:
+    """The end with the task as the store has it, whatever the claim that was sent says: it is written back, published
+    and told to hooks. Denied if another one should go back: who works on a task does not change what it asks for.
+
+    An end of what is not held any more changes nothing, and is for the store to answer.
+    """
+    if is_owner(grant) or card is None:
+        return end
+    if end.task is not None and (other := _changed(card.task, end.task)):
+        if card.state is State.CLAIMED and card.worker == end.claim.fence:
+            told = f"the token {grant.name} may not change what {card.task.id} asks for ({other})"
+            raise Denied(told, hint="Whoever has a token with `--verb all` may.", id=card.task.id)
+        end = end.replace(task=None)
+    if card.state not in (State.READY, State.CLAIMED):
+        return end  # an end that is said again is known by what was said
+    back = end.task and end.task.replace(source=card.task.source)
+    return end.replace(claim=end.claim.replace(task=card.task), task=back)
+
+
+def _changed(before: Task, after: Task) -> str:
+    """The first thing that the one asks for and the other does not; empty if there is none."""
     other = [name for name in ASKED if getattr(before, name) != getattr(after, name)]
     fields = before.extra.keys() | after.extra.keys()
     other += sorted(name for name in fields - SAID if before.extra.get(name) != after.extra.get(name))
     other += [] if set(before.needs) <= set(after.needs) else ["needs"]
-    if other or before.body.strip() not in after.body:
-        told = f"the token {grant.name} may not change what {after.id} asks for ({(other or ['body'])[0]})"
-        raise Denied(told, hint="Whoever has a token with `--verb all` may.", id=after.id)
+    other += [] if before.body.strip() in after.body else ["body"]
+    return other[0] if other else ""
 
 
 def _signed(grant: Grant, task: Task) -> Task:
@@ -153,7 +169,8 @@ def _renew(grant: Grant, given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _own_claim(grant: Grant, given: dict[str, Any]) -> dict[str, Any]:
-    _need(grant, given["claim"].fence, "add to what is held")
+    for worker in (given["claim"].fence, given["claim"].worker):
+        _need(grant, worker, "add to what is held")
     return given
 
 
@@ -168,6 +185,8 @@ def _own_end(grant: Grant, end: End) -> End:
     for said in (end.result, end.attempt):
         if said is not None and said.worker:
             _need(grant, said.worker, "speak")
+    if end.action:
+        _need_word(grant, end.action, SAID_BY_WORKERS)
     if (end.result is not None and end.result.id != task_id) or (end.task is not None and end.task.id != task_id):
         raise Denied(f"the end of {task_id} is about another task", id=task_id)
     if end.task is not None:
@@ -180,7 +199,17 @@ def _record(grant: Grant, given: dict[str, Any]) -> dict[str, Any]:
     events: list[Event] = given["events"]
     for event in events:
         _need(grant, event.worker, "speak")
+        _need_word(grant, event.action, TOLD_BY_WORKERS)
+        if event.extra and not is_owner(grant):
+            raise Denied(f"the token {grant.name} may not say more than a line has words for", name=grant.name)
     return given
+
+
+def _need_word(grant: Grant, action: str, words: Collection[str]) -> None:
+    """Denied if it is not a worker's to say: what a person says counts wherever it is read."""
+    if action not in words and not is_owner(grant):
+        told = f"the token {grant.name} may not say {action[:80]!r}: it is no worker's word"
+        raise Denied(told, hint="Whoever has a token with `--verb all` may.", name=grant.name)
 
 
 def _lock(grant: Grant, given: dict[str, Any]) -> dict[str, Any]:

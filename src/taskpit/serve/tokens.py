@@ -147,7 +147,7 @@ class Tokens:
 
         kept = [{key: value for key, value in grant.as_dict().items() if key != "others"} for grant in grants]
         data = json.dumps({"schema": 1, "tokens": kept}, indent=1).encode()
-        trusted = trust.is_given(self._folder)
+        trusted = trust.is_remembered(self._folder)
         fs.replace(self.path, data, f"{self.path}~{fs.fresh_name()}", sync=True, mode=0o600)
         if trusted:  # whom it lets in is part of that, and this user says it here
             trust.remember(self._folder)

@@ -43,7 +43,7 @@ from taskpit.store.folder import (
     stub,
 )
 from taskpit.store.put import admit_parts, enter, is_torn
-from taskpit.task import Claim, End, Said, State, Task, Verdict
+from taskpit.task import NOTE_KINDS, Claim, End, Said, State, Task, Verdict
 from taskpit.text import one_line
 
 TYPE_CHECKING = False
@@ -63,7 +63,7 @@ PARTS = {
     "o": "old",
 }
 #: Those parts that are notes for people.
-NOTES = {PARTS[letter]: letter for letter in "kla"}
+NOTES = {kind: letter for letter, kind in PARTS.items() if kind in NOTE_KINDS}
 #: What the changelog says when nobody knows more than the sealed name.
 ACTIONS = {"done": "completed_task", "failed": "failed_task", "cancelled": "cancelled_task", "ready": "released_task"}
 #: Letters at the end of a nonce that are the same when the same end is said again.

@@ -13,6 +13,7 @@ from taskpit.clock import Clock
 from taskpit.config import SAMPLE, Config, parse, plain_settings
 from taskpit.errors import Invalid, NotFound, Storage
 from taskpit.held_directories import Holding
+from taskpit.layouts.layout import NEVER
 from taskpit.store.disk_errors import storage_error, verb
 from taskpit.store.folder import HIDDEN, IDS, OURS, QUARANTINE, SEALED, Folder
 from taskpit.text import read_toml
@@ -29,13 +30,15 @@ if TYPE_CHECKING:
 
 CONFIG = f"{HIDDEN}/config.toml"
 LAYOUT = f"{HIDDEN}/layout"
+#: What is asked about by itself, and how the folder of a work item begins.
+PRESETS, ITEM = "presets", "WI-"
 
 
 def init(root: str, layout_name: str | None = None, clock: Clock | None = None, *, trusted: bool = True) -> list[str]:
     """The folder is a queue of this layout; what is there already is left alone. The directories it made.
 
     Without a name the layout is told from what is there, and is a pit where nothing is. A queue that is made here
-    is trusted from birth, unless the folder brings something that could start by itself.
+    is trusted from birth, unless the folder brings tasks, or something else that could start by itself.
     """
     root = os.path.abspath(root)
     fs.wall(root)
@@ -44,6 +47,7 @@ def init(root: str, layout_name: str | None = None, clock: Clock | None = None, 
     known = _layout_name(root)
     if known not in (None, layout_name):
         raise Invalid(f"{root} is a queue of layout {known!r} already", hint=f"Leave out --layout {layout_name}.")
+    trusted = trusted and known is None and not brings_tasks(root, layout)
     try:
         from taskpit.store.disk_reserve import hold
 
@@ -68,12 +72,29 @@ def init(root: str, layout_name: str | None = None, clock: Clock | None = None, 
         folder.close()
     except OSError as error:
         raise storage_error(error) from error
-    if trusted and known is None:
+    if trusted:
         from taskpit import trust
 
         if all(one.kind == "plug-in" for one in trust.starts(root)):  # which was named just now
             trust.remember(root)
     return made
+
+
+def brings_tasks(root: str, layout: layouts.Layout | None = None) -> bool:
+    """Whether tasks or results lie there, or what an earlier queue has left of some: their checks are commands.
+
+    Without a layout it is the one that the folder names, if it is one of ours.
+    """
+    if layout is None:
+        name = _layout_name(root)
+        if name not in layouts.NAMES:
+            return False
+        layout = layouts.get(name)
+    if layout.name == "activities" and any(name.startswith(ITEM) for name in _inside(root)):
+        return True
+    hidden = [f"{HIDDEN}/{name}" for name in _inside(f"{root}/{HIDDEN}") if name != PRESETS]
+    places = (*filter(None, (layout.ready, layout.claimed, *layout.results)), layout.tmp, *hidden)
+    return any(not name.startswith(NEVER) for place in places for name in _inside(f"{root}/{place}"))
 
 
 def _check_links(root: str, tmp: str) -> None:
@@ -117,7 +138,7 @@ def detect(root: str) -> str | None:
     for name, folders in SIGNS:
         if all(os.path.isdir(f"{root}/{folder}") for folder in folders):
             return name
-    items = any(name.startswith("WI-") and os.path.isfile(f"{root}/{name}/progress.yaml") for name in _inside(root))
+    items = any(name.startswith(ITEM) and os.path.isfile(f"{root}/{name}/progress.yaml") for name in _inside(root))
     return "activities" if items else None
 
 

@@ -50,7 +50,7 @@ def _line_in(root: str, name: str) -> str | None:
         return None
 
 
-def leave_address(root: str, address: str) -> None:
+def leave_address(root: str, address: str, *, trusted: bool = True) -> None:
     """The folder leads to this queue; only its owner may read how."""
     if address_in(root) == address and trust.is_given(root):
         return
@@ -60,7 +60,8 @@ def leave_address(root: str, address: str) -> None:
         fs.replace(f"{root}/{ADDRESS}", f"{address}\n".encode(), scratch, sync=False, mode=0o600)
     except OSError as error:
         raise storage_error(error) from error
-    trust.remember(root)  # who writes the address here means it
+    if trusted:  # who writes the address here means it
+        trust.remember(root)
 
 
 def papers_of(space: str, place: str, address: str) -> str:

@@ -26,11 +26,11 @@ def open_remote(
     return RemoteStore(parse(text, os.environ if env is None else env, papers), clock=clock, papers=papers)
 
 
-def leave_address(root: str, address: RemoteAddress) -> None:
+def leave_address(root: str, address: RemoteAddress, *, trusted: bool = True) -> None:
     """The folder leads to this queue, with the token that opens it; only its owner may read that."""
     from taskpit.store.postgres.opening import leave_address as leave
 
-    leave(root, address.whole)
+    leave(root, address.whole, trusted=trusted)
     path = f"{root}/{TOKEN}"
     try:
         if fs.exists(path) and fs.read(path, 4096)[0].decode("ascii", "replace").strip() == address.token:

@@ -15,7 +15,7 @@ from taskpit import errors, schema
 from taskpit.config import Config, parse
 from taskpit.errors import Invalid, TaskpitError
 from taskpit.store.port import Artifact, Info, Lapse, Mend
-from taskpit.task import Card, Claim, End, Event, Evidence, Lock, Page, Result, Said, State, Task, Try, Want
+from taskpit.task import NOTE_KINDS, Card, Claim, End, Event, Evidence, Lock, Page, Result, Said, State, Task, Try, Want
 from taskpit.text import read_json
 
 TYPE_CHECKING = False
@@ -179,6 +179,13 @@ def _read_bytes(text: object) -> bytes:
         raise Invalid("the bytes of a file are not written as base64") from None
 
 
+def _read_note(value: object) -> tuple[str, str]:
+    kind, text = _pair(TEXT, BODY).read(value)
+    if kind not in NOTE_KINDS:
+        raise Invalid(f"there is no note of kind {kind[:40]!r}", field="note")
+    return kind, text
+
+
 BYTES = Kind(_write_bytes, _read_bytes)
 TASK = _noun(Task, source=BYTES)
 EVIDENCE = _noun(Evidence)
@@ -188,7 +195,7 @@ WANT, EVENT, LOCK, MEND = _noun(Want), _noun(Event), _noun(Lock), _noun(Mend)
 LAPSE = _noun(Lapse, claim=CLAIM)
 CARD = _noun(Card, task=TASK, state=STATE, result=RESULT, tries=_tuple_of(TRY))
 PAGE = _noun(Page, cards=_tuple_of(CARD))
-NOTE = Kind(list, lambda value: tuple(_pair(TEXT, BODY).read(value)))
+NOTE = Kind(list, _read_note)
 END = _noun(End, claim=CLAIM, result=RESULT, task=TASK, children=_tuple_of(TASK), attempt=TRY, note=NOTE)
 
 
