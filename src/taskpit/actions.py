@@ -10,7 +10,7 @@ import os
 
 from taskpit import errors, fs, workers
 from taskpit.history import who
-from taskpit.policy import LANDING, PULL, RACING
+from taskpit.policy import LANDING, PULL, RACING, REVIEW, WAITS
 from taskpit.queue import ASKED_TO_STOP, unsettled
 from taskpit.race import OVER, is_racer
 from taskpit.records import Value
@@ -18,7 +18,7 @@ from taskpit.rules import check_task
 from taskpit.status import STATUSES, Status, status_of
 from taskpit.task import Failed, Release, Said, State, Task
 from taskpit.text import read_json
-from taskpit.worker.manual import answer_by_hand, own_claim
+from taskpit.worker.manual import answer_by_hand, need_own_run, own_claim
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -81,16 +81,22 @@ def freed(queue: Queue, task_id: str, standing: str) -> str:
 
 
 def _block(queue: Queue, task_id: str, worker: str, text: str) -> str:
+    card = queue.card(task_id)
+    _need_person_to_free(card.task)  # who unblocks it later does not see what it waited for
+    if card.state is State.CLAIMED and card.worker == worker:
+        own_claim(queue, task_id, worker, os.environ)
     queue.block(task_id, worker, " ".join(text.split()))
     return f"{task_id} is blocked: {' '.join(text.split())}"
 
 
 def _unblock(queue: Queue, task_id: str, worker: str, _: str) -> str:
+    _need_person_to_free(queue.card(task_id).task)
     queue.unblock(task_id, worker)
     return freed(queue, task_id, "is ready")
 
 
 def _retry(queue: Queue, task_id: str, worker: str, _: str) -> str:
+    _need_person_to_free(queue.card(task_id).task)
     queue.retry(task_id, worker)
     return freed(queue, task_id, "is ready again")
 
@@ -105,6 +111,8 @@ def _cancel(queue: Queue, task_id: str, worker: str, text: str) -> str:
         )
         ended = said is not Said.LOST
     else:
+        if card.state is State.CLAIMED:
+            need_own_run(queue, queue.holding(task_id, card.worker), os.environ, parts=True)
         ended = queue.cancel(task_id, worker, reason)
     return f"{task_id} is cancelled" if ended else f"{task_id}: its worker is asked to stop"
 
@@ -172,6 +180,12 @@ def need_person(task_id: str, env: Mapping[str, str]) -> None:
     if workers.run_around(env):
         text = f"{task_id} waits for a person, and this is an agent's run"
         raise errors.Invalid(text, hint="Ask with `pit ask`.", id=task_id)
+
+
+def _need_person_to_free(task: Task) -> None:
+    """Invalid inside a run of an agent's if the task waits for a person's answer or judgement."""
+    if task.hold.startswith((WAITS, REVIEW, LANDING, PULL)):
+        need_person(task.id, os.environ)
 
 
 def _approve(queue: Queue, task_id: str, worker: str, commit: str) -> str:
@@ -278,7 +292,14 @@ def moves(status: str, asks: str) -> dict[Status, str]:
 def edit(queue: Queue, task_id: str, worker: str, change: Callable[[Task], Task]) -> str:
     """The task is what this makes of it, and how it was before is remembered for `undo`; the sentence that says so."""
     before = queue.card(task_id).task
-    queue.edit(task_id, worker, change)
+
+    def checked(task: Task) -> Task:
+        changed = change(task)
+        if changed.hold != task.hold:
+            _need_person_to_free(task)
+        return changed
+
+    queue.edit(task_id, worker, checked)
     remember(queue, worker, before)
     return f"{task_id} is changed"
 

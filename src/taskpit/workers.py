@@ -18,7 +18,7 @@ from taskpit.text import read_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from taskpit.clock import Clock
 
@@ -32,6 +32,8 @@ LIMIT = 64 * 1024
 RUNS = ".taskpit/runs"
 #: By this variable a command knows that a pool runs it.
 RUN_DIR = "TASKPIT_RUN_DIR"
+#: So begins what the kernel calls the reaper of a run; behind it the descriptor whose name says of what (`reaper`).
+NAME_OF_RUN = b"pit-run "
 #: More than any process can be given.
 LARGEST_TOLD = 1 << 26
 
@@ -175,25 +177,69 @@ def _kernel_file(path: str) -> bytes:
     return fs.read(path, LARGEST_TOLD)[0]
 
 
-def run_around(env: Mapping[str, str]) -> Mapping[str, str]:
-    """The variables of the run that this process is part of; empty if of none.
+class Around(Value):
+    """The run that a process is part of: the outermost one, if runs have pools of their own."""
 
-    A command that forgets its variables is still a child of its run: nothing leaves that tree. Where there is no
-    /proc, the variables are all there is.
+    #: Its task and its claim; empty if they can't be told.
+    task: str
+    fence: str
+    #: The task that the process itself says it works on.
+    says: str
+    #: The process that all of it is below; 0 if only its variables tell of it.
+    top: int
+
+
+def run_around(env: Mapping[str, str]) -> Around | None:
+    """The run that this process is part of, if it is.
+
+    A command that forgets its variables, or changes them, is still below the reaper of its run, and so is one that
+    loses its parent: nothing leaves that tree. What stands highest counts, for a run makes what is below it as it
+    likes. Where there is no /proc, the variables are all there is.
     """
-    if env.get(RUN_DIR):
-        return env
-    number = os.getppid()
-    while number > 0:  # each is older than its child: this ends
+    says, top = env.get("TASKPIT_TASK", ""), 0
+    found = (says, env.get("TASKPIT_AS", "")) if env.get(RUN_DIR) else None
+    for number, name in _line(os.getppid):
+        said = _run_said_by(number, name)
+        if said is not None:
+            found, top = said, number
+    return None if found is None else Around(task=found[0], fence=found[1], says=says, top=top)
+
+
+def is_below(number: int, top: int) -> bool:
+    """Whether the first process descends from the second."""
+    return top in [parent for parent, _ in _line(lambda: number)[1:]]
+
+
+def _line(first: Callable[[], int]) -> list[tuple[int, bytes]]:
+    """This process, its parent, and so on, with what the kernel calls them; as many as it tells of."""
+    before = None
+    while True:
+        found, number = [], first()
+        while number > 0:  # each is older than its child: this ends
+            try:
+                head, _, tail = _kernel_file(f"/proc/{number}/stat").rpartition(b")")
+                parent = int(tail.split()[1])
+            except (OSError, ValueError, IndexError):
+                break
+            found.append((number, head.partition(b"(")[2]))
+            number = parent
+        if number <= 0 or (found, number) == before:
+            return found
+        before = (found, number)  # it may have ended just now, and its children have another parent
+
+
+def _run_said_by(number: int, name: bytes) -> tuple[str, str] | None:
+    """The task and the claim of the run that this process watches over, or else has the variables of; None: of none."""
+    if name.startswith(NAME_OF_RUN):
         try:
-            pairs = os.fsdecode(_kernel_file(f"/proc/{number}/environ")).split("\0")
-            theirs = dict(pair.partition("=")[::2] for pair in pairs)
-            if theirs.get(RUN_DIR):
-                return theirs
-        except OSError:
-            pass  # another user's, or one that hides what it has: its parents are asked all the same
-        try:
-            number = int(_kernel_file(f"/proc/{number}/stat").rpartition(b")")[2].split()[1])
-        except (OSError, ValueError, IndexError):
-            break
-    return {}
+            said = os.readlink(f"/proc/{number}/fd/{int(name.removeprefix(NAME_OF_RUN))}")
+        except (OSError, ValueError):
+            return "", ""  # another user's, or the system has no such names
+        task, _, fence = said.removeprefix("/memfd:").removesuffix(" (deleted)").rpartition(" ")
+        return task, fence
+    try:
+        pairs = os.fsdecode(_kernel_file(f"/proc/{number}/environ")).split("\0")
+    except OSError:
+        return None  # another user's, or one that hides what it has: its parents are asked all the same
+    theirs = dict(pair.partition("=")[::2] for pair in pairs)
+    return (theirs.get("TASKPIT_TASK", ""), theirs.get("TASKPIT_AS", "")) if theirs.get(RUN_DIR) else None

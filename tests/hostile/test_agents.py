@@ -109,19 +109,35 @@ def test_a_command_in_a_long_line_of_children_is_still_its_runs_child(inside, tm
 
 def test_a_parent_that_hides_what_it_has_is_passed_over(tmp_path, monkeypatch):
     """One that another user owns, or that may not be looked into (ssh-agent, sudo): its own parents tell."""
-    asked = []
+    line, asked = iter([9, 8, 7, 6, 0]), []
 
     def hidden(path):
         if path.endswith("/stat"):
-            return b"9 (sh) S 9 9 9"
+            return b"9 (sh) S %d 9 9" % next(line)
         asked.append(path)
         if len(asked) < 3:
             raise PermissionError(13, "hidden", path)
-        return f"{workers.RUN_DIR}=/run/of/it\0".encode()
+        return f"{workers.RUN_DIR}=/run/of/it\0TASKPIT_AS=w~{len(asked)}\0".encode() if len(asked) < 5 else b""
 
     monkeypatch.setattr(workers, "_kernel_file", hidden)
-    assert workers.run_around({})[workers.RUN_DIR] == "/run/of/it"
-    assert len(asked) == 3
+    assert workers.run_around({}).fence == "w~4"  # what a run starts is as it likes
+    assert len(asked) == 5
+
+
+def test_a_parent_that_ends_while_it_is_looked_at_hides_nothing(monkeypatch):
+    """Its children have another one by then: who dies in time was no part of the run."""
+    parents = iter([31, 21, 21])
+    told = {21: b"21 (pit-run -1) S 1 21 21", 1: b"1 (init) S 0 1 1"}
+
+    def known(path):
+        number = int(path.split("/")[2])
+        if path.endswith("/stat") and number in told:
+            return told[number]
+        raise FileNotFoundError(2, "it is gone", path)
+
+    monkeypatch.setattr(workers, "_kernel_file", known)
+    monkeypatch.setattr(workers.os, "getppid", lambda: next(parents))
+    assert workers.run_around({}) is not None
 
 
 # -- permissions that a person gives -----------------------------------------------------------------

@@ -10,7 +10,7 @@ import sys
 import pytest
 from waits import PATIENCE, until
 
-from taskpit.errors import Lost
+from taskpit.errors import Invalid, Lost
 from taskpit.mcp.tools import ToolCalls
 from taskpit.queue import Queue
 from taskpit.task import Done, State
@@ -51,21 +51,39 @@ def test_inside_a_run_a_red_task_cannot_be_called_done(pit, words):
 
 
 FORGET = "env -u TASKPIT_RUN_DIR -u TASKPIT_TASK"
+#: What stands before a task's end in a place where its check is green, under another name.
+ELSEWHERE = f"t=$TASKPIT_TASK; {PIT} release $t; {PIT} claim $t --as bob; mkdir x; cd x; touch proof"
+
+
+def orphaned(command):
+    """The command in a shell that has lost its parent, and its end is awaited."""
+    return f"setsid -f sh -c '{command}; touch over'; while ! [ -e over ]; do sleep 0.05; done"
 
 
 @pytest.mark.parametrize(
     "trick",
     [
         f"{FORGET} {PIT} done $TASKPIT_TASK --as $TASKPIT_AS --not-mine --no-check",
+        f"{FORGET} {orphaned(f'{PIT} done 1 --as $TASKPIT_AS --not-mine --no-check')}",
         f"t=$TASKPIT_TASK; {PIT} release $t; {PIT} claim $t --as bob; {PIT} done $t --as bob --no-check",
-        (
-            f"t=$TASKPIT_TASK; {PIT} release $t; {PIT} claim $t --as bob; mkdir x; cd x; touch proof; "
-            f"{FORGET} {PIT} -C .. done $t --as bob"
-        ),
+        f"{ELSEWHERE}; {FORGET} {PIT} -C .. done $t --as bob",
+        f"{ELSEWHERE}; TASKPIT_TASK=x {PIT} -C .. done $t --as bob",
+        f"{ELSEWHERE}; exec env TASKPIT_TASK=x {PIT} -C .. done $t --as bob",
         f"{PIT} split $TASKPIT_TASK child --no-wait",
         f"t=$TASKPIT_TASK; {PIT} release $t; {PIT} edit $t --check true",
+        f"t=$TASKPIT_TASK; {PIT} release $t; TASKPIT_TASK=x {PIT} edit $t --check true",
     ],
-    ids=["forgets its run", "under another name", "in a place of its own", "split away", "asks less"],
+    ids=[
+        "forgets its run",
+        "forgets its parents",
+        "under another name",
+        "in a place of its own",
+        "for another task",
+        "instead of its command",
+        "split away",
+        "asks less",
+        "asks less for another task",
+    ],
 )
 def test_no_way_around_leads_to_a_done_that_nobody_checked(pit, trick):
     (task,) = pit.put("one", check="test -e proof", max_attempts=1)
@@ -73,6 +91,38 @@ def test_no_way_around_leads_to_a_done_that_nobody_checked(pit, trick):
     card = pit.card(task)
     assert card.state is not State.DONE
     assert card.task.check == "test -e proof"
+
+
+@pytest.mark.parametrize("verb", ["answer 1 yes", "trust --yes", "token add eve", "resume", "tell 1 go"])
+def test_who_has_lost_its_parents_is_no_person(pit, verb):
+    asks, _ = pit.put("asks") + pit.put("two")
+    said(pit, "claim", asks, "--as", "ada")
+    said(pit, "ask", asks, "may I?", "--as", "ada")
+    orphan = orphaned(f"{PIT} {verb} 2> why; echo $? > code")
+    run(pit, f"env -u TASKPIT_RUN_DIR {orphan}")
+    with open(f"{pit.root}/code", encoding="ascii") as file:
+        assert file.read().strip() in {"6", "9"}
+    assert pit.card(asks).held
+
+
+def test_who_has_lost_its_parents_still_hands_in(pit):
+    """Tools of agents live on by themselves, and say done as their agents do."""
+    (task,) = pit.put("one", check="test -e proof")
+    run(pit, f"touch proof; echo it > it; {orphaned(f'{PIT} done 1 --result it')}")
+    card = pit.card(task)
+    assert (card.state, card.result.output.strip(), card.checked) == (State.DONE, "it", "yes")
+
+
+@pytest.mark.parametrize("words", ["done 1", "fail 1 --final x"])
+def test_a_pool_inside_a_run_has_runs_of_its_own(pit, words):
+    (task,) = pit.put("one")
+    inner = f"{PIT} -C q add one && {PIT} -C q work --max-tasks 1 -- sh -c '{PIT} {words} > told 2>&1'"
+    run(pit, f"mkdir q && {PIT} init q && {inner}; cp q/told . ; {PIT} -C q show 1 --json > shown")
+    with open(f"{pit.root}/shown", encoding="utf-8") as file:
+        state = json.loads(file.read())["data"]["state"]
+    with open(f"{pit.root}/told", encoding="utf-8") as file:
+        assert state == words.split()[0].replace("fail", "failed"), file.read()
+    assert pit.card(task).state is State.DONE
 
 
 def test_the_check_is_run_where_the_pool_decides_and_as_it_stood_at_the_claim(pit):
@@ -114,6 +164,68 @@ def test_another_workers_claim_is_ended_only_by_a_person_who_says_so(pit, monkey
     assert pit.card(task).state is State.DONE
     with open(go, "w", encoding="ascii"):
         assert pool.wait(PATIENCE) == 0
+
+
+EVE = """
+if [ "$TASKPIT_TASK" = 0001 ]; then echo "$TASKPIT_AS" > as.new; mv as.new as; while ! [ -e over ]; do sleep 0.05; done
+else while ! [ -e as ]; do sleep 0.05; done; V=$(cat as); {trick} > told 2>&1; touch over; fi
+"""
+
+
+@pytest.mark.parametrize(
+    "trick",
+    [
+        f"TASKPIT_AS=$V {PIT} fail 1 --final x",
+        f"TASKPIT_AS=$V TASKPIT_TASK=0001 {PIT} release 1",
+        f"env TASKPIT_AS=$V sh -c '{PIT} ask 1 x; true'",
+        f"TASKPIT_AS=$V {orphaned(f'{PIT} split 1 a b > told 2>&1').replace('over', 'then')}",
+        f"{PIT} block 1 x --as $V",
+        f"{PIT} cancel 1",
+        f"{PIT} cancel 1 --as $V",
+    ],
+    ids=["fail", "release", "ask", "split", "block", "cancel", "cancel as it"],
+)
+def test_a_run_ends_no_other_whatever_it_calls_itself(pit, trick):
+    victim, _ = pit.put("victim") + pit.put("eve")
+    assert pit.start("-n", "2", "--max-tasks", "2", "--", "sh", "-c", EVE.format(trick=trick)).wait(PATIENCE) == 0
+    with open(f"{pit.root}/told", encoding="utf-8") as file:
+        assert "this is another run" in file.read()
+    card = pit.card(victim)
+    assert (card.state, card.task.attempts) == (State.DONE, 0)
+
+
+def test_a_run_may_have_the_parts_of_its_own_task_stopped(pit):
+    (whole,) = pit.put("whole")
+    (part,) = pit.put("part", parent=whole)
+    script = f"""
+    if [ "$TASKPIT_TASK" = {part} ]; then touch begun; while :; do sleep 0.05; done; fi
+    while ! [ -e begun ]; do sleep 0.05; done; {PIT} cancel {part}
+    """
+    assert pit.start("-n", "2", "--max-tasks", "2", "--", "sh", "-c", script).wait(PATIENCE) == 0
+    assert [pit.card(task).result.verdict for task in (whole, part)] == ["done", "cancelled"]
+
+
+@pytest.mark.parametrize("hold", ["waits for an answer: may I?", "waits for review by a person: 1 file", "is blocked"])
+@pytest.mark.parametrize("verb", ["unblock 1", "retry 1", "block 1 x", "edit 1 --set hold="])
+def test_what_waits_for_a_person_goes_on_by_no_run(pit, hold, verb):
+    held, _ = pit.put("held", hold=hold) + pit.put("eve")
+    run(pit, f"{PIT} {verb} > told 2>&1")
+    with open(f"{pit.root}/told", encoding="utf-8") as file:
+        assert ("waits for a person, and this is an agent's run" in file.read()) is hold.startswith("waits")
+    assert (pit.card(held).task.hold == hold) is hold.startswith("waits")
+
+
+def test_no_tool_call_of_a_run_splits_its_check_away(pit, monkeypatch):
+    (task,) = pit.put("one", check="false")
+    said(pit, "claim", task, "--as", "ada")
+    tool = ToolCalls(lambda: Queue.open(pit.root), "ada", pit.root)
+    given = {"id": task, "how": "split", "wait": False, "parts": [{"title": "nothing"}]}
+    monkeypatch.setenv("TASKPIT_RUN_DIR", "/x")
+    with pytest.raises(Invalid, match="its check runs then"):
+        tool.answer("give_back", given)
+    monkeypatch.delenv("TASKPIT_RUN_DIR")
+    assert tool.answer("give_back", given)["state"] == "done"
+    tool.close()
 
 
 def test_done_without_a_check_that_ran_says_so(pit):

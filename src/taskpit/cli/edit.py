@@ -49,7 +49,8 @@ def _edit(args: Args, context: Context) -> Reply:
     """
     queue = context.queue
     task_id = queue.resolve(args.id)
-    if run_around(context.env).get("TASKPIT_TASK") == task_id:
+    around = run_around(context.env)
+    if around and task_id in (around.task, around.says):
         message = f"{task_id} is the task of this very run, which cannot change what is asked of it"
         raise Invalid(
             message, hint=f"`pit ask {task_id} TEXT` asks a person; `pit add` puts in another task.", id=task_id

@@ -9,7 +9,7 @@ from taskpit.cli.context import Args, Context, Reply, Usage, arg, takes
 from taskpit.cli.options import AS, ID, IDS, REASON, named, one_input, read_input, read_text, reason_words, to_each
 from taskpit.clock import iso
 from taskpit.task import Failed, Release, Split, State, Task
-from taskpit.worker.manual import finish_by_hand, own_claim, refuse_lost
+from taskpit.worker.manual import finish_by_hand, need_wait, own_claim, refuse_lost
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -175,11 +175,9 @@ def _split(args: Args, context: Context) -> Reply:
     from taskpit.cli.import_records import collect
     from taskpit.explain import nothing
     from taskpit.importers import Found
-    from taskpit.workers import run_around
 
-    if args.no_wait and run_around(context.env):
-        text = "in a pool's run a task waits for its children, and its check runs then"
-        raise errors.Invalid(text, hint="Leave out --no-wait: that is for people.", id=args.id)
+    if args.no_wait:
+        need_wait(args.id, context.env)
     if bool(args.titles) == bool(args.file):
         raise Usage("name the children by their titles, or by a file", hint="`pit split 7 'Design it' 'Build it'`.")
     queue, worker, task_id = context.queue, context.worker(args), context.queue.resolve(args.id)

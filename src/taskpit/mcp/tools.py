@@ -18,7 +18,7 @@ from taskpit.queue import LOOK_AGAIN, Queue, cards, tally
 from taskpit.records import Value
 from taskpit.status import read_status, state_with, status_of
 from taskpit.task import LISTS, Ask, Card, Failed, Outcome, Release, Said, Split, State, Task
-from taskpit.worker.manual import finish_by_hand, need_ids, own_claim, refuse_lost
+from taskpit.worker.manual import finish_by_hand, need_ids, need_wait, own_claim, refuse_lost
 
 Facts = dict[str, Any]
 Arguments = Mapping[str, Any]
@@ -200,6 +200,7 @@ _AS_TOOLS = tuple(
     for said, meant in (
         (r"`pit list --state ([\w-]+)`", r"`list` with state=\1"),
         (r"--wait waits", "wait_seconds waits"),
+        (r"--no-wait", "wait=false"),
         (r"`pit why ([^`]*)`", r"`show \1`"),
         (r"`pit fail [^`]*`", "`give_back` with how=fail and the reason"),
         (r"`pit release [^`]*`", "`give_back` with how=release"),
@@ -369,6 +370,8 @@ class ToolCalls:
             raise errors.Invalid("say what went wrong", hint="Give `reason`: the next attempt reads it.")
         if (how == "split") != ("parts" in given):
             raise errors.Invalid("a split needs `parts`, and nothing else has them", hint="Each part has a title.")
+        if how == "split" and not given.get("wait", True):
+            need_wait(given["id"], os.environ)
         claim = own_claim(self.queue, self.queue.resolve(given["id"]), self._who(given), os.environ)
         outcome: Outcome
         if how == "split":

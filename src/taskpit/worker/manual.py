@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from taskpit.queue import Queue
-    from taskpit.task import Card, Evidence
+    from taskpit.task import Card, Evidence, Task
 
 #: What lets no task go on that has cost too much.
 NO = ("no", "n", "stop")
@@ -84,9 +84,10 @@ def finish_by_hand(  # noqa: PLR0913 - what a person may say of an end
             refuse_lost(queue.finish(over, Done(output=output))[0], task_id)
         raise
     around = workers.run_around(env or {})
-    own = check and around.get("TASKPIT_TASK") == task_id
+    own = check and around is not None and task_id in (around.task, around.says)
     if (own or _runs_in_pool(queue, card, claim)) and not (force and not around):
-        return _hand_in(claim, env or {}, output, check=check)
+        place = (env or {}).get("TASKPIT_RUN_DIR", "") if around and _is_its_own(queue, claim, around) else ""
+        return _hand_in(claim, place, output, check=check)
     if around and not check:
         text = f"{task_id} is not finished from inside a pool's run without what the pool asks of it"
         raise errors.Invalid(text, hint="Hand in your own task with `pit done`; --no-check is for people.", id=task_id)
@@ -113,11 +114,48 @@ def finish_by_hand(  # noqa: PLR0913 - what a person may say of an end
 def own_claim(queue: Queue, task_id: str, worker: str, env: Mapping[str, str]) -> Claim:
     """The claim this worker has on this task, to end it; Lost also inside the run of another claim than that."""
     claim = queue.holding(task_id, worker)
-    around = workers.run_around(env)
-    if around and around.get("TASKPIT_AS") != claim.fence and _runs_in_pool(queue, queue.card(task_id), claim):
-        text = f"{task_id} is run by a living pool as {claim.fence}, and this is another run"
-        raise errors.Lost(text, hint="Only its own run ends it, or a person.", id=task_id, holder=claim.fence)
+    need_own_run(queue, claim, env)
     return claim
+
+
+def need_own_run(queue: Queue, claim: Claim, env: Mapping[str, str], *, parts: bool = False) -> None:
+    """Lost inside another run than that of this claim, if a pool runs it; `parts`: but for a part of the run's task."""
+    around = workers.run_around(env)
+    if not around or _is_its_own(queue, claim, around) or (parts and _is_part(queue, claim.task, around.task)):
+        return
+    if _runs_in_pool(queue, queue.card(claim.task.id), claim):
+        text = f"{claim.task.id} is run by a living pool as {claim.fence}, and this is another run"
+        hint = "Only its own run ends it, or a person."
+        raise errors.Lost(text, hint=hint, id=claim.task.id, holder=claim.fence)
+
+
+def need_wait(task_id: str, env: Mapping[str, str]) -> None:
+    """Invalid in a run, for a split that ends its task at once: nobody would run the check."""
+    if workers.run_around(env):
+        text = "in a pool's run a task waits for its children, and its check runs then"
+        raise errors.Invalid(text, hint="Leave out --no-wait: that is for people.", id=task_id)
+
+
+def _is_its_own(queue: Queue, claim: Claim, around: workers.Around) -> bool:
+    """Whether the run of this claim is the one that this process is part of, or one of a pool inside that."""
+    from taskpit.worker.run_directory import reaper_of
+
+    if around.fence == claim.fence:
+        return True
+    inside = reaper_of(queue.store, claim)
+    return inside > 0 and workers.is_below(inside, around.top)
+
+
+def _is_part(queue: Queue, task: Task, whole: str) -> bool:
+    """Whether the task is a part of the other, or a part's part."""
+    seen = {""}
+    while task.parent not in seen:
+        if task.parent == whole:
+            return True
+        seen.add(task.parent)
+        card = queue.store.read([task.parent])[0]
+        task = card.task if card is not None else task
+    return False
 
 
 def _runs_in_pool(queue: Queue, card: Card, claim: Claim) -> bool:
@@ -129,10 +167,10 @@ def _runs_in_pool(queue: Queue, card: Card, claim: Claim) -> bool:
     return fs.exists(directory_of(queue.store, claim))
 
 
-def _hand_in(claim: Claim, env: Mapping[str, str], output: str, *, check: bool) -> dict[str, Any]:
-    """What the run brought lies ready for its pool, which checks it and ends the claim."""
-    task_id, place = claim.task.id, env.get("TASKPIT_RUN_DIR", "")
-    if env.get("TASKPIT_AS") != claim.fence or not place:
+def _hand_in(claim: Claim, place: str, output: str, *, check: bool) -> dict[str, Any]:
+    """What the run brought lies ready in this place for its pool, which checks it and ends the claim."""
+    task_id = claim.task.id
+    if not place:
         text = f"{task_id} is run by a living pool as {claim.fence}, which ends it itself"
         hint = f"`pit cancel {task_id}` asks it to stop; a person may say --not-mine."
         raise errors.Lost(text, hint=hint, id=task_id, holder=claim.fence)

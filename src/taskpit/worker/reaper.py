@@ -60,21 +60,35 @@ EXHAUSTED = (11, 35, 12, 23, 24)
 #: States of processes that nobody has reaped.
 DEAD = (b"Z", b"X")
 #: From linux/prctl.h.
+PR_SET_NAME = 15
 PR_SET_CHILD_SUBREAPER = 36
+#: What the kernel calls a reaper: while its command is no run of a task, and while it is one, with the descriptor
+#: whose own name says which. What descends from the command cannot change either (`workers.run_around` reads them).
+NAME, NAME_OF_RUN = b"pit-reaper", b"pit-run %d"
+#: A command with this variable is a run.
+RUN_DIR = b"TASKPIT_RUN_DIR"
+#: The function, once it was looked up.
+_prctl: list[Any] = []
+
+
+def ask_kernel(what: int, value: int | bytes) -> bool:
+    """Whether the kernel does this to our own process (prctl)."""
+    try:
+        if not _prctl:
+            from _ctypes import FUNCFLAG_CDECL, CFuncPtr, dlopen, dlsym  # the rest of ctypes takes five milliseconds
+
+            class Function(CFuncPtr):
+                _flags_ = FUNCFLAG_CDECL
+
+            _prctl.append(Function(dlsym(dlopen(None, 0), "prctl")))  # type: ignore[arg-type]
+        return bool(_prctl[0](what, value, 0, 0, 0) == 0)
+    except (ImportError, OSError):
+        return False
 
 
 def adopt() -> bool:
     """Whether the kernel gives us whatever loses its parent below us, from now on."""
-    try:
-        from _ctypes import FUNCFLAG_CDECL, CFuncPtr, dlopen, dlsym  # the rest of ctypes takes five milliseconds
-
-        class Function(CFuncPtr):
-            _flags_ = FUNCFLAG_CDECL
-
-        prctl: Any = Function(dlsym(dlopen(None, 0), "prctl"))  # type: ignore[arg-type]
-        return bool(prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0)
-    except (ImportError, OSError):
-        return False
+    return ask_kernel(PR_SET_CHILD_SUBREAPER, 1)
 
 
 def stat_of(number: int) -> list[bytes]:
@@ -191,6 +205,8 @@ class Reaper:
         self._adopts = adopt()
         self._pid = 0
         self._status: int | None = None
+        #: The open file whose name says of which task and claim the run is; -1 without one.
+        self._told = -1
 
     def serve(self) -> None:
         """Until the socket closes, or something is left of a command that nothing ends."""
@@ -230,13 +246,15 @@ class Reaper:
     def _start(self, words: list[bytes], env: list[bytes], files: list[int]) -> None:
         """The command runs, in a session of its own."""
         directory, program, *argv = words
+        variables = dict(word.split(b"=", 1) for word in env)
         self.ears.asked, self._status = False, None
+        self._tell_run(variables)
         os.chdir(directory)
         try:
             self._pid = os.posix_spawn(
                 program,
                 argv,
-                dict(word.split(b"=", 1) for word in env),
+                variables,
                 file_actions=[(os.POSIX_SPAWN_DUP2, fd, stream) for stream, fd in enumerate(files[:3])],
                 setsid=True,
                 setsigmask=(),
@@ -244,6 +262,23 @@ class Reaper:
             )
         finally:
             os.chdir("/")
+
+    def _tell_run(self, variables: dict[bytes, bytes]) -> None:
+        """Whoever looks at us sees whether our command is a run, and of what: also what lost its parent and has us for
+        one now, and what has changed its own variables.
+        """
+        if self._told >= 0:
+            os.close(self._told)
+        self._told = -1
+        if not variables.get(RUN_DIR):
+            ask_kernel(PR_SET_NAME, NAME)
+            return
+        said = b"%s %s" % (variables.get(b"TASKPIT_TASK", b""), variables.get(b"TASKPIT_AS", b""))
+        try:
+            self._told = os.memfd_create(os.fsdecode(said))  # nobody gives it another name
+        except (AttributeError, OSError):
+            self._told = -1  # then it is a run of nobody knows what
+        ask_kernel(PR_SET_NAME, NAME_OF_RUN % self._told)
 
     def _attend(self, grace: float) -> bool:
         """Until the command and all it has started are gone; whether something is left nevertheless."""

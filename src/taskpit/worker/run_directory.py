@@ -268,7 +268,7 @@ class GroupNote:
 
 def end_commands_of(queue: Queue, claim: Claim) -> bool:
     """Whatever still works for this claim on this machine is gone; False if it can't be ended."""
-    group = _noted(queue.store, claim)
+    group = reaper_of(queue.store, claim)
     if not group:
         return True
     tell_group(group, signal.SIGCONT)
@@ -281,7 +281,7 @@ def end_commands_of(queue: Queue, claim: Claim) -> bool:
         if left <= PATIENCE - ASKED:
             tell_group(group, signal.SIGKILL)
         time.sleep(0.01)
-        if not _noted(queue.store, claim):
+        if not reaper_of(queue.store, claim):
             return True  # its pool has seen the end of it; the reaper may have another command by now
     return True
 
@@ -292,9 +292,9 @@ def _note_of(store: Store, worker: str) -> str:
     return f"{os.path.dirname(runs)}/groups/{worker}" if runs and "/" not in worker else ""
 
 
-def _noted(store: Store, claim: Claim) -> int:
-    """The group that works for this claim, as its pool has written it; 0 if there is none."""
-    path = _note_of(store, claim.worker)
+def reaper_of(store: Store, claim: Claim) -> int:
+    """The reaper of what works for this claim, as its pool has written it: also its group; 0 if there is none."""
+    path = _note_of(store, workers.base(claim.worker))
     try:
         data = fs.read(path, LONGEST_NOTE)[0] if path else b""
     except OSError:
