@@ -412,6 +412,7 @@ class Retry(Outcome):
     reason: str
     after: float = 0.0
     kind: str = "infra"
+    log: str = ""
 
 
 class Release(Outcome):
