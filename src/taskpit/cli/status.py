@@ -111,8 +111,8 @@ class LastDay:
 
     def _hear(self, events: list[Event]) -> None:
         for event in events:
-            if is_racer(event.about):
-                continue  # the end of its race is that of another task
+            if is_racer(event.about) or (event.activity_id and event.task_id):
+                continue  # the end of its race is that of another task; a step's is not its activity's
             if event.did in ENDS and not event.waits:
                 landed = event.did == "completed_task" and bool(LANDED.search(event.details))
                 self._ends[event.about] = (event.timestamp, "landed" if landed else ENDS[event.did])
