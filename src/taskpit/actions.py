@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import suppress
 
 from taskpit import errors, fs, workers
 from taskpit.history import who
@@ -15,14 +16,15 @@ from taskpit.queue import ASKED_TO_STOP, unsettled
 from taskpit.race import OVER, is_racer
 from taskpit.records import Value
 from taskpit.rules import check_task
+from taskpit.schema import is_word
 from taskpit.status import STATUSES, Status, status_of
-from taskpit.task import Failed, Release, Said, State, Task
+from taskpit.task import SPLIT_FROM, Failed, Release, Said, State, Task
 from taskpit.text import read_json
 from taskpit.worker.manual import answer_by_hand, need_own_run, own_claim
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
     from taskpit.queue import Queue
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
 LOOKED_AT = 500
 #: What the changelog calls it that somebody reopened what they had cancelled.
 TAKEN_BACK = "taken_back"
+#: What it calls it that somebody put in tasks of others, or many at once: their own lines name who asks for them.
+BROUGHT_IN = "brought_in"
 #: Where a task stands that no worker has and that is not over.
 OPEN = frozenset((Status.NEEDS_YOU, Status.READY, Status.WAITING))
 
@@ -335,14 +339,9 @@ def _mark(task: Task) -> str:
 
 def undo(queue: Queue, worker: str) -> tuple[str, str]:
     """The last thing this worker did is taken back; the task's id and the sentence. Refused where that can't be."""
-    events, cursor = queue.store.latest(LOOKED_AT)
-    events = [*events, *unsettled(queue.store, cursor)]
-    mine = [event for event in events if who(event.worker) == who(worker) and _is_deed(event)]
-    if not mine:
-        raise errors.Nothing("there is nothing to take back", hint="`pit log` shows what happened, and who did it.")
-    did, task_id = mine[-1].did, mine[-1].about
+    did, task_id = _last_deed(queue, worker)
     card = queue.card(task_id)
-    if did == "added_task" and card.state is State.READY:
+    if did in ("added_task", BROUGHT_IN) and card.state is State.READY:
         return task_id, f"{_cancel(queue, task_id, worker, 'added by mistake')}: it was only just added"
     if did == "claimed_task" and card.state is State.CLAIMED:
         if who(card.worker) != who(worker):
@@ -364,9 +363,59 @@ def undo(queue: Queue, worker: str) -> tuple[str, str]:
     )
 
 
+def _last_deed(queue: Queue, worker: str) -> tuple[str, str]:
+    """What this worker did last, and to which task; Conflict where that was not one task, or another did it."""
+    events, cursor = queue.store.latest(LOOKED_AT)
+    events = [*events, *unsettled(queue.store, cursor)]
+    mine = [event for event in events if who(event.worker) == who(worker) and _is_deed(event)]
+    while mine and _is_part(queue, mine[-1]):
+        mine.pop()
+    if not mine:
+        raise errors.Nothing("there is nothing to take back", hint="`pit log` shows what happened, and who did it.")
+    did, task_id, brought = mine[-1].did, mine[-1].about, _brought(mine[-1])
+    if len(brought) > 1:
+        text = f"the last thing you did cannot be taken back: {len(brought)} tasks were brought in at once"
+        raise errors.Conflict(text, hint=f"`pit cancel` calls off each of them; the last is {task_id}.", id=task_id)
+    if did == "added_task":
+        _refuse_others(events, worker, task_id)
+    return did, task_id
+
+
 def _is_deed(event: Event) -> bool:
     """Whether a line tells what somebody did to a task; that racers end with their race is not done to each."""
     return bool(event.about) and not (event.details.startswith(OVER) and is_racer(event.about))
+
+
+def _is_part(queue: Queue, event: Event) -> bool:
+    """Whether a line tells of a part, a racer or a run that entered as a claim ended: in the name of who asked for the
+    whole, who need not have done anything.
+    """
+    parent = event.details.removeprefix(SPLIT_FROM)
+    if event.did != "added_task" or parent == event.details or not is_word(parent):
+        return False
+    return queue.store.read([parent])[0] is not None  # else it is a title that begins so
+
+
+def tell_brought(queue: Queue, ids: Sequence[str], worker: str) -> None:
+    """The changelog says who put these in: of many, or of others' tasks, their own lines don't tell `undo`."""
+    if ids:
+        with suppress(errors.TaskpitError):  # they are in, whatever this worker may say
+            queue.tell(BROUGHT_IN, ids[-1], worker, ", ".join(ids[-LOOKED_AT:]) if len(ids) > 1 else "")
+
+
+def _brought(event: Event) -> list[str]:
+    """The tasks that a line says were brought in; none if it tells of something else."""
+    if event.did != BROUGHT_IN:
+        return []
+    return event.details.split(", ") if event.details else [event.about]
+
+
+def _refuse_others(events: Sequence[Event], worker: str, task_id: str) -> None:
+    """Conflict if it was not this worker who put the task in, although it is one of theirs."""
+    for event in events:
+        if who(event.worker) != who(worker) and task_id in _brought(event):
+            text = f"{task_id} is the last thing in your name, and it was {who(event.worker)} who brought it in"
+            raise errors.Conflict(text, hint=f"`pit cancel {task_id}` calls it off; nothing was changed.", id=task_id)
 
 
 def _without_race(task: Task) -> Task:

@@ -66,8 +66,8 @@ def settle(claim: Claim, outcome: Outcome, tries: Sequence[Try], config: Config,
             return End(claim=claim, result=result, action="completed_task", details=outcome.reason)
         case Failed():
             return _failed(claim, outcome, tries, config, now)
-        case Retry(reason=reason, after=after, kind=kind):
-            attempt = _try(claim, kind, reason, now, counted=False)
+        case Retry(reason=reason, after=after, kind=kind, log=log):
+            attempt = _try(claim, kind, reason, now, counted=False).replace(log=log)
             return End(claim=claim, delay=after, attempt=attempt, action="retried_task", details=reason)
         case Release(reason=reason, task=task, action=action):
             return End(claim=claim, task=task, action=action, details=reason)

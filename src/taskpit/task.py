@@ -265,6 +265,8 @@ CAMEL = {"workerType": "worker_type", "activityId": "activity_id", "taskId": "ta
 
 #: How the line of a split begins where the task waits for its parts, and that of a race.
 FOR_PARTS, FOR_RACERS = "and waits for ", "racers "
+#: How the line of a task is told that entered as the claim of another ended: its parts, racers and runs.
+SPLIT_FROM = "split from "
 
 
 class Event(Value):
@@ -414,6 +416,7 @@ class Retry(Outcome):
     reason: str
     after: float = 0.0
     kind: str = "infra"
+    log: str = ""
 
 
 class Release(Outcome):

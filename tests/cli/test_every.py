@@ -41,3 +41,14 @@ def test_what_cannot_be_understood_makes_nothing(pit):
 
 def test_without_schedules_it_shows_how(pit):
     assert "pit every 'mon-fri 07:00'" in pit("every").out
+
+
+def test_a_schedule_that_is_edited_is_due_at_its_new_times(pit):
+    pit("every", "every 1h", "x", "--zone", "UTC")
+    pit("edit", "1", "--set", "every=1st 03:00")
+    assert pit("every", "--json").data[0]["next"].endswith("-01T03:00:00Z")
+    pit("edit", "1", "--set", "zone=Asia/Tokyo")
+    assert pit("every", "--json").data[0]["next"].endswith("T18:00:00Z")
+    pit("edit", "1", "--not-before", "2026-01-05T10:00:00Z")
+    assert "due now" in pit("status").out
+    assert "2026-01-05" not in pit("status").out

@@ -252,3 +252,26 @@ def test_schedules_and_when_they_are_due(pit):
     out = pit("status").out
     assert f"0001  Update the dependencies  mon-fri 07:00; next {told['next']}" in out
     assert re.search(r"Waiting\n  1 for a time \(the first in ", out)
+
+
+def test_a_split_that_ends_a_task_is_of_the_day(pit):
+    pit("add", "whole")
+    pit("claim", "1")
+    assert pit("split", "1", "a", "b", "--no-wait").code == 0
+    assert pit("status", "--json").data["last_day"]["done"] == 1
+    pit("add", "waits")
+    pit("claim", "4")
+    assert pit("split", "4", "c", "d").code == 0
+    assert pit("status", "--json").data["last_day"]["done"] == 1
+
+
+def test_a_failed_activity_says_why_and_the_day_is_told(run):
+    run("init", "pit", "--layout", "activities")
+    run("add", "one")
+    run("add", "inside", "--parent", "WI-001")
+    claimed = run("claim", "--json").data["task"]["id"]
+    assert run("fail", claimed, "the mail is down", "--final").code == 0
+    told = run("status").out
+    assert "the mail is down" in told
+    assert "Last 24 hours" in told
+    assert "1 failed" in told

@@ -121,3 +121,55 @@ def test_a_race_that_was_cancelled_is_taken_back_as_a_whole(pit):
     assert pit("undo").out == "0001 is ready again\n"
     assert pit("show", "1", "--json").data["status"] == "ready"
     assert pit("claim", "--as", "bob").out.startswith("0001.r3")
+
+
+def test_what_enters_in_one_s_name_is_not_what_one_did(pit):
+    """Runs of a schedule, racers and parts are in the name of who asked for the whole; another's claim made them."""
+    pit("add", "split from mail")  # a title
+    assert pit("undo").out.startswith("0001 is cancelled")
+    pit("every", "every 15m", "recurring")
+    pit("edit", "2", "--not-before", "2026-01-01T00:00:00Z")  # it is overdue
+    pit("add", "raced", "--race", "2", "--priority", "1")
+    pit("add", "other")
+    pit("cancel", "4")
+    pit("claim", "--as", "bob")
+    pit("sweep")
+    parts = [one["id"] for one in pit("list", "--json").data if "." in one["id"]]
+    assert len(parts) == 3
+    assert pit("undo").out == "0004 is ready again\n"
+
+
+def test_what_was_put_in_for_another_is_what_one_did(pit):
+    pit("add", "keep me")
+    pit("add", "for the boss", "--by", "boss")
+    early = pit("undo", "--as", "boss")
+    assert early.code == 6
+    assert "it was me who brought it in" in early.err
+    assert pit("undo").out.startswith("0002 is cancelled")
+    assert pit("show", "1", "--json").data["status"] == "ready"
+    pit("every", "every 1h", "for the boss", "--by", "boss")
+    assert pit("undo").out.startswith("0003 is cancelled")
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_what_was_imported_is_what_one_did(pit, place, count):
+    pit("add", "keep me")
+    (place / "tasks.jsonl").write_text("".join(f'{{"title": "t{n}", "by": "boss"}}\n' for n in range(count)))
+    pit("import", "tasks.jsonl")
+    assert pit("undo", "--as", "boss").code == 6
+    answer = pit("undo")
+    assert pit("show", "1", "--json").data["status"] == "ready"
+    if count == 1:
+        assert answer.out.startswith("0002 is cancelled")
+    else:
+        assert answer.code == 6
+        assert "3 tasks were brought in at once" in answer.err
+
+
+def test_an_export_is_not_taken_back_in_part(pit, run, place):
+    pit("add", "theirs", "--by", "boss")
+    pit("add", "mine")
+    pit("export", "-o", "all.jsonl")
+    run("init", "other")
+    assert run("-C", "other", "import", "all.jsonl").code == 0
+    assert "2 tasks were brought in at once" in run("-C", "other", "undo").err

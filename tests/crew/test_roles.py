@@ -91,6 +91,7 @@ def test_big_food_without_a_planner_is_told(zoo):
     (held,) = zoo.put("held", hold="ask ada")
     stuck = {one["id"]: one["why"] for one in zoo.pit("status").data["stuck"]}
     assert stuck == {held: "ask ada", big: "it is big, and the crew has no planner to split it"}
+    assert [one["id"] for one in zoo.pit("status").data["needs_you"]] == [held]
 
 
 def test_cleanup_composts_and_reclaims(zoo):

@@ -235,7 +235,7 @@ def test_the_command_line_has_one_pool_that_builds_and_judges_or_one_that_only_j
     judged.pit(*words, "--", "sh", "-c", BUILDER)
     assert judged.card("0001").held.startswith(REVIEWER)
     seen = json.loads(judged.pit("status", "--json"))["data"]
-    assert [one["id"] for one in seen["needs_you"]] == ["0001"]
+    assert [one["id"] for one in seen["stuck"]] == ["0001"]
     said = judged.pit("work", "--until", "empty", "--reviewer", f"sh -c '{_double(says(APPROVE))}'")
     assert "1 done, 1 approved" in said
     judged.put("two")

@@ -152,6 +152,7 @@ def test_tempfail_is_tried_again_and_spends_nothing(pit):
     assert (over.word, card.state, card.task.attempts) == ("retry", State.READY, 0)
     assert (card.tries[0].kind, card.tries[0].counted) == ("infra", False)
     assert card.task.not_before > 0
+    assert pit.queue.store.read_log(task, 0, 100)[0] == b"quota\n"  # what its last run printed
 
 
 @pytest.mark.parametrize("name", ["no-such-command-here", "/etc/passwd"])

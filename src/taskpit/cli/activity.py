@@ -9,6 +9,7 @@ from taskpit.cli.context import Args, Context, Reply, arg, takes
 from taskpit.cli.options import AS, a_duration, words
 from taskpit.cli.output import paint, terminal_width
 from taskpit.clock import iso, say_duration
+from taskpit.explain import reason_of
 from taskpit.layouts.progress import Progress, Step
 from taskpit.store.activities.items import Items
 from taskpit.store.activities.states import ActivityState, ActivityStates
@@ -65,6 +66,7 @@ def _activity(view: ActivityStates, standing: ActivityState, now: float) -> dict
         "status": status,
         "actor": activity.actor,
         "held": card.held,
+        "why": reason_of(card) if status == "failed" else "",
         "holder": card.worker or None,
         "holder_type": card.kind or None,
         "seconds_left": round(card.until - now) if card.worker else None,
@@ -119,8 +121,8 @@ def _who(activity: dict[str, Any]) -> str:
         left = activity["seconds_left"]
         kind = f" ({activity['holder_type']})" if activity["holder_type"] else ""
         return f"{activity['holder']}{kind}, {say_duration(max(left, 0))} left"
-    if activity["held"]:
-        return str(activity["held"])
+    if activity["held"] or activity["why"]:
+        return str(activity["held"] or activity["why"])
     return "may be taken" if activity["status"] in ("pending", "in_progress", "awaiting_human") else ""
 
 

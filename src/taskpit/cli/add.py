@@ -15,7 +15,7 @@ from taskpit.workers import run_around
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from typing import Any
 
     from taskpit.queue import Queue
@@ -369,6 +369,7 @@ def _add(args: Args, context: Context) -> Reply:
         raise Usage(f"too many words: {' '.join(args.fields)}", hint="Put quotes around what belongs together.")
     task = asked_for(args, context)
     task_id, said = context.queue.put([task])[0]
+    tell_by(args, context, [(task_id, said)])
     missing = _warn_missing(context.queue, task, task_id, context)
     data = {"id": task_id, "created": said is Said.CREATED, "missing_needs": missing}
     return Reply(data=data, text=task_id)
@@ -389,6 +390,15 @@ def asked_for(args: Args, context: Context) -> Task:
         **task_fields(args, queue),
     )
     return with_fields(queue, task, _further(args))
+
+
+def tell_by(args: Args, context: Context, said: Sequence[tuple[str, Said]]) -> None:
+    """The changelog says who put in what `--by` says that another asks for: `undo` takes back what one did."""
+    args.worker = None
+    if args.by and args.by != (me := context.worker(args)):
+        from taskpit.actions import tell_brought
+
+        tell_brought(context.queue, [task_id for task_id, word in said if word is Said.CREATED], me)
 
 
 def _further(args: Args) -> list[str]:
@@ -438,6 +448,7 @@ def add_from(args: Args, context: Context) -> Reply:
         return with_fields(queue, changed, _further(args))
 
     tasks, said = put_filled(queue, args.template, given, change, fields.get("parent", ""))
+    tell_by(args, context, said)
     ids = [task_id for task_id, _ in said]
     missing = dict.fromkeys(need for task in tasks for need in _warn_missing(queue, task, task.id, context))
     data = {"id": ids[0], "created": said[0][1] is Said.CREATED, "missing_needs": list(missing), "ids": ids}

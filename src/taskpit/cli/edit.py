@@ -92,9 +92,20 @@ def _by_options(queue: Queue, changes: dict[str, Any]) -> Callable[[Task], Task]
         further, more, less = (fields.pop(name, None) for name in ("set", "add_tag", "remove_tag"))
         tags = [tag for tag in (*fields.get("tags", task.tags), *words(more)) if tag not in words(less)]
         fields["tags"] = tuple(dict.fromkeys(tags))
-        return with_fields(queue, task.replace(**fields), further)
+        return _in_step(task, with_fields(queue, task.replace(**fields), further), queue.clock.now())
 
     return change
+
+
+def _in_step(before: Task, after: Task, now: float) -> Task:
+    """A schedule that goes by other times, or another clock, is due at the first of them."""
+    if "every" not in after.extra or after.not_before != before.not_before:
+        return after
+    if all(after.extra.get(field) == before.extra.get(field) for field in ("every", "zone")):
+        return after
+    from taskpit.schedule import first_time  # only schedules pay for a calendar
+
+    return first_time(after.replace(not_before=0.0), now)
 
 
 # -- in an editor ----------------------------------------------------------------------------------
@@ -122,7 +133,7 @@ def by_hand(queue: Queue, task_id: str, env: Mapping[str, str]) -> Callable[[Tas
     def change(task: Task) -> Task:
         if layout.dump(task) != before:
             raise Conflict(f"{task_id} was changed meanwhile", hint=_kept(after, name), id=task_id)
-        return written
+        return _in_step(task, written, queue.clock.now())
 
     return change
 

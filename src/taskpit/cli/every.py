@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from taskpit.cli.add import ADD_ARGS, asked_for
+from taskpit.cli.add import ADD_ARGS, asked_for, tell_by
 from taskpit.cli.context import Args, Context, Reply, Usage, arg, takes
 from taskpit.cli.output import table
 from taskpit.clock import iso
@@ -45,6 +45,7 @@ def _every(args: Args, context: Context) -> Reply:
             "activities are numbered by their work item, so none can recur", hint="Use a queue of another layout."
         )
     task_id, said = queue.put([task])[0]
+    tell_by(args, context, [(task_id, said)])
     data = {"id": task_id, "created": said is Said.CREATED, "next": iso(task.not_before)}
     return Reply(data=data, text=f"{task_id}  next {next_run(task, queue.clock.now())}")
 

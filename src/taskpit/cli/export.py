@@ -6,6 +6,7 @@ import os
 import sys
 
 from taskpit import layouts, transfer
+from taskpit.actions import tell_brought
 from taskpit.cli.context import Args, Context, Reply, Usage, arg, takes
 from taskpit.cli.output import harmless
 from taskpit.cli.progress import ProgressBar
@@ -53,21 +54,29 @@ def is_export(text: str) -> bool:
     return first.startswith("{") and '"kind": "queue"' in first and '"schema"' in first
 
 
-def bring_back(text: str, context: Context) -> Reply:
+def bring_back(text: str, context: Context, worker: str) -> Reply:
     """What `import` does with an export."""
     cargo = transfer.load(text.split("\n"))  # by nothing else: a line of JSON may hold other line ends
-    return _move(cargo, context.queue, context)
+    fresh = _fresh(cargo, context.queue)
+    reply = _move(cargo, context.queue, context)
+    tell_brought(context.queue, fresh, worker)
+    return reply
 
 
 def bring_export(queue: Queue, text: str) -> list[str]:
     """The same without a command around it; the ids that were not there."""
     cargo = transfer.load(text.split("\n"))
-    here = layouts.get(queue.store.info().layout)
-    new_ids = list(transfer.map_ids([card.task.id for card in cargo.cards], here.check_id, here.like).values())
-    fresh = [task_id for task_id, card in zip(new_ids, queue.store.read(new_ids), strict=True) if card is None]
-    transfer.copy(cargo, queue.store, here.check_id)
+    fresh = _fresh(cargo, queue)
+    transfer.copy(cargo, queue.store, layouts.get(queue.store.info().layout).check_id)
     _compare(cargo, queue)
     return fresh
+
+
+def _fresh(cargo: transfer.Cargo, queue: Queue) -> list[str]:
+    """The ids that its tasks will have in this queue, of those that are not there yet."""
+    here = layouts.get(queue.store.info().layout)
+    new_ids = list(transfer.map_ids([card.task.id for card in cargo.cards], here.check_id, here.like).values())
+    return [task_id for task_id, card in zip(new_ids, queue.store.read(new_ids), strict=True) if card is None]
 
 
 # -- convert ---------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from taskpit import importers, layouts
+from taskpit.actions import tell_brought
 from taskpit.cli.context import Args, Context, Reply, Usage, arg, takes
 from taskpit.cli.import_records import bad_record, collect, own_files, read_records
 from taskpit.cli.options import as_text, read_text, vet
@@ -84,7 +85,7 @@ def _import(args: Args, context: Context) -> Reply:
     if whole is not None:
         from taskpit.cli.export import bring_back
 
-        return bring_back(whole, context)
+        return bring_back(whole, context, _importer(context))
     return _from_records(args, context)
 
 
@@ -153,10 +154,15 @@ def _signed(one: Found, worker: str, now: float) -> Found:
 # -- records of one's own: all or none ---------------------------------------------------------------
 
 
+def _importer(context: Context) -> str:
+    """Who runs this."""
+    return context.env.get("TASKPIT_AS") or default_worker(context.token_name())
+
+
 def _from_records(args: Args, context: Context) -> Reply:
     queue = context.queue
     read = collect(args.paths, queue.config.largest_task, layout=layouts.get(queue.store.info().layout))
-    worker = context.env.get("TASKPIT_AS") or default_worker(context.token_name())
+    worker = _importer(context)
     given, records = settle(queue, read, worker, dry_run=args.dry_run)
     twins = [""] * len(records) if args.again else _twins(queue, records, context.warn)
     coming = [record for record, twin in zip(records, twins, strict=True) if not twin]
@@ -165,7 +171,7 @@ def _from_records(args: Args, context: Context) -> Reply:
         more = f", {len(there)} already there" if there else ""
         titles = [record.task.title for record in coming]
         return Reply(data={"would_create": titles}, text=f"{len(titles)} would be added{more}; nothing was changed")
-    said = _put_all(queue, coming, context)
+    said = _put_all(queue, coming, context, worker)
     missing = _missing(queue, coming, {task_id for task_id, _ in said})
     for need in missing:
         context.warn(f"some of these wait for {need}, which does not exist yet")
@@ -187,6 +193,12 @@ def bring_file(queue: Queue, name: str, data: bytes, worker: str) -> list[str]:
     """The tasks in a file of this name are in, read as `import` does, and all of them checked before any is put; the
     ids of those that were not there already.
     """
+    created = _bring_file(queue, name, data, worker)
+    tell_brought(queue, created, worker)
+    return created
+
+
+def _bring_file(queue: Queue, name: str, data: bytes, worker: str) -> list[str]:
     if len(data) > queue.config.largest_task and name.lower().endswith(".md"):
         raise TooLarge(f"{name} is larger than {queue.config.largest_task} bytes")
     source = importers.detect(name, data.decode("utf-8", "replace")) if name.endswith(GUESSED) else ""
@@ -267,12 +279,14 @@ def _reads(task: Task) -> tuple[object, ...]:
     return (*what, *(frozenset(getattr(task, name)) for name in LISTS))
 
 
-def _put_all(queue: Queue, records: Sequence[Found], context: Context) -> list[tuple[str, Said]]:
+def _put_all(queue: Queue, records: Sequence[Found], context: Context, worker: str) -> list[tuple[str, Said]]:
     count, bar = 0, ProgressBar(context, "importing", len(records))
+    created: list[str] = []
 
-    def each(_task_id: str, _said: Said) -> None:
+    def each(task_id: str, said: Said) -> None:
         nonlocal count
         count += 1
+        created.extend([task_id] if said is Said.CREATED else [])
         bar.step(count)
 
     try:
@@ -285,6 +299,8 @@ def _put_all(queue: Queue, records: Sequence[Found], context: Context) -> list[t
         where = next(record.where for record in records if record.task.id == error.details.get("id"))
         text = f"{where}: {error.message}; the {count} before it are in"
         raise Conflict(text, hint=error.hint, **error.details, where=where, done=count) from None
+    finally:
+        tell_brought(queue, created, worker)
 
 
 def _missing(queue: Queue, records: Sequence[Found], coming: set[str]) -> list[str]:
@@ -374,6 +390,7 @@ def _from_tracker(source: str, args: Args, context: Context) -> Reply:
         existing = tuple(one for one in given if one in plan.known)
         return _reply(plan.haul.replace(created=created, existing=existing), context, source, dry_run=True)
     haul, mapped = _bring(context.queue, plan)
+    tell_brought(context.queue, haul.created, _importer(context))
     return _reply(haul, context, source, mapped=mapped)
 
 

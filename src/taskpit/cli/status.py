@@ -34,7 +34,7 @@ SCREENFUL = 10
 PACE, RARELY = 0.5, 10
 COLOURS = {"up": "green", "waiting": "blue", "paused": "yellow", "stalled": "red", "down": "dim"}
 #: What the changelog calls the ends that a day is counted by, and the words for them in the order they are shown.
-ENDS = {"completed_task": "done", "failed_task": "failed", "cancelled_task": "cancelled"}
+ENDS = {"completed_task": "done", "failed_task": "failed", "cancelled_task": "cancelled", "split_task": "done"}
 DAY_WORDS = ("landed", "done", "failed", "cancelled")
 
 
@@ -111,9 +111,9 @@ class LastDay:
 
     def _hear(self, events: list[Event]) -> None:
         for event in events:
-            if is_racer(event.about):
-                continue  # the end of its race is that of another task
-            if event.did in ENDS:
+            if is_racer(event.about) or (event.activity_id and event.task_id):
+                continue  # the end of its race is that of another task; a step's is not its activity's
+            if event.did in ENDS and not event.waits:
                 landed = event.did == "completed_task" and bool(LANDED.search(event.details))
                 self._ends[event.about] = (event.timestamp, "landed" if landed else ENDS[event.did])
             elif event.did == "reopened_task":
@@ -168,14 +168,19 @@ class Overview(Value):
     work_items: list[dict[str, Any]] | None = None
     #: What of its work has not come to rest: waits for review or landing, is not in the person's checkout yet.
     landing: list[str] = []
+    #: Tasks that nobody of this crew will take, with why; for programs they are among the stuck ones.
+    untaken: list[dict[str, str]] = []
+    #: When this was.
+    now: float = 0.0
 
     def facts(self) -> dict[str, object]:
         """For programs."""
         agents = [_facts(row) for row in self.crew if row.kind != "service"]
         services = [_facts(row) for row in self.crew if row.kind == "service"]
         lost = [{"id": one["id"], "title": one["title"], "why": _lost(one)} for one in self.running if _lost(one)]
-        stuck = [*lost, *self.needs_you, *self.failed]
-        return {**self.as_dict(), "agents": agents, "services": services, "crew": len(self.crew), "stuck": stuck}
+        stuck = [*lost, *self.needs_you, *self.untaken, *self.failed]
+        told = {key: value for key, value in self.as_dict().items() if key not in ("untaken", "now")}
+        return {**told, "agents": agents, "services": services, "crew": len(self.crew), "stuck": stuck}
 
 
 def _facts(row: MemberRow) -> dict[str, object]:
@@ -200,14 +205,15 @@ def look(context: Context, posts: dict[str, Post], day: LastDay) -> Overview:
     failed = [card for card in cards(queue.store, State.FAILED) if status_of(card) is Status.FAILED]
     failed.sort(key=lambda card: -(card.result.finished if card.result else 0.0))
     needs_you = [_entry(card) for card in ready if status_of(card) is Status.NEEDS_YOU]
+    untaken: list[dict[str, str]] = []
     if crew and not any(row.role == "planner" for row in crew):
         big = [card for card in ready if card.task.big and not card.held]
-        needs_you += [_entry(card, "it is big, and the crew has no planner to split it") for card in big]
+        untaken += [_entry(card, "it is big, and the crew has no planner to split it") for card in big]
     counts = {str(state): count for state, count in queue.store.counts().items()}
     landing = standing(queue)
     if landing.judged and not landing.reviewer:
         judged = [card for card in ready if card.task.id in landing.judged]
-        needs_you += [_entry(card, f"waits for a reviewer agent, and none runs: {NO_REVIEWER}") for card in judged]
+        untaken += [_entry(card, f"waits for a reviewer agent, and none runs: {NO_REVIEWER}") for card in judged]
     recurring = sorted((card.task for card in ready if "every" in card.task.extra), key=lambda task: task.not_before)
     return Overview(
         where=desk.root if info.kind == "files" else info.where,
@@ -225,6 +231,8 @@ def look(context: Context, posts: dict[str, Post], day: LastDay) -> Overview:
         schedules=_schedules(recurring),
         last_day=day.facts(),
         landing=landing.sentences(),
+        untaken=untaken,
+        now=now,
     )
 
 
@@ -282,12 +290,13 @@ def screen(overview: Overview, width: int, *, live: bool = False) -> str:
         from taskpit.cli.activity import lines as tree
 
         lines += tree(overview.work_items) or ["There is no work item yet: pit add 'a first one'"]
-        return "\n".join([*lines, *_crew_lines(overview)])
+        return "\n".join([*lines, *_crew_lines(overview), *_part("Last 24 hours", _day_line(overview.last_day))])
     lines += _part("Needs you", _lines(overview.needs_you, width, "yellow"))
+    lines += _part("Stuck", _lines(overview.untaken, width, "yellow"))
     lines += _part("Running", [_running_line(one, width) for one in overview.running], _idle(overview, width))
     lines += _crew_lines(overview)
     lines += _part("Waiting", [_waiting_line(overview.waiting)] if overview.statuses[Status.WAITING] else [])
-    lines += _part("Schedules", _schedule_lines(overview.schedules, width))
+    lines += _part("Schedules", _schedule_lines(overview.schedules, width, iso(overview.now)))
     lines += _part("Failed", _lines(overview.failed, width, "red"))
     lines += _part("Last 24 hours", _day_line(overview.last_day))
     if not any(overview.statuses.values()):
@@ -335,14 +344,20 @@ def _waiting_line(waiting: dict[str, float]) -> str:
     return "  " + ", ".join(f"{int(waiting[key])} {text}" for key, text in parts.items() if waiting[key])
 
 
-def _schedule_lines(schedules: Sequence[dict[str, object]], width: int) -> list[str]:
-    due = [one["held"] or (f"next {one['next']}" if one["next"] else "not yet due") for one in schedules]
+def _schedule_lines(schedules: Sequence[dict[str, object]], width: int, now: str) -> list[str]:
+    due = [one["held"] or _next(str(one["next"] or ""), now) for one in schedules]
     lines = [f"{one['every']}; {when}" for one, when in zip(schedules, due, strict=True)]
     rows = [
         {"id": str(one["id"]), "title": str(one["title"]), "why": why}
         for one, why in zip(schedules, lines, strict=True)
     ]
     return _lines(rows, width, "dim")
+
+
+def _next(when: str, now: str) -> str:
+    if not when:
+        return "not yet due"
+    return f"next {when}" if when > now else "due now"
 
 
 def _day_line(day: dict[str, float]) -> list[str]:

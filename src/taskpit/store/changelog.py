@@ -28,7 +28,7 @@ SHORT = 16 * 1024
 #: The keys of a line, in their order.
 WORDS = tuple(key for key in Event._fields if key != "extra")
 #: What may be told of a task at any time; none of it ends a claim.
-ASIDE = frozenset(("added_task", "noted", "late_result", "quarantined", "restored_task", "hook_failed"))
+ASIDE = frozenset(("added_task", "brought_in", "noted", "late_result", "quarantined", "restored_task", "hook_failed"))
 #: What a keeper says of an end that it found half way; its worker may live, and tell of it, too.
 CARRIED_OUT = "carried out after its worker had gone"
 #: The field with the digest of the result that a line tells of.

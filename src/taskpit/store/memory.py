@@ -11,7 +11,7 @@ from taskpit.layouts.layout import check_word
 from taskpit.rules import held_in_circle, order
 from taskpit.store import run_files
 from taskpit.store.port import Artifact, Info, Lapse, Mend
-from taskpit.task import Card, Claim, End, Event, Lock, Page, Said, State, Task, Try, Want, worker_type
+from taskpit.task import SPLIT_FROM, Card, Claim, End, Event, Lock, Page, Said, State, Task, Try, Want, worker_type
 from taskpit.text import is_count
 
 TYPE_CHECKING = False
@@ -73,12 +73,12 @@ class MemoryStore:
         """Into the dictionary, unless the id is known."""
         return [self._put(task) for task in tasks]
 
-    def _put(self, task: Task) -> Said:
+    def _put(self, task: Task, details: str = "") -> Said:
         known = self._records.get(task.id)
         if known is not None:
             return Said.EXISTS if known.asked.wish() == task.wish() else Said.CONFLICT
         self._records[task.id] = _Record(task)
-        self._tell("added_task", task.id, task.by or "keeper", task.title)
+        self._tell("added_task", task.id, task.by or "keeper", details or task.title)
         return Said.CREATED
 
     def claim(self, want: Want) -> list[Claim]:
@@ -159,7 +159,8 @@ class MemoryStore:
         record.fence, record.stop = "", record.stop and end.result is None
         if end.attempt is not None:
             record.tries.append(end.attempt)
-        self.put(end.children)
+        for child in end.children:
+            self._put(child, f"{SPLIT_FROM}{claim.task.id}")
         if end.result is not None:
             record.card = Card(task=end.task or record.card.task, state=end.result.verdict.state, result=end.result)
         else:

@@ -20,7 +20,7 @@ from taskpit.schema import name_of
 from taskpit.store import changelog
 from taskpit.store.changelog import with_row
 from taskpit.store.folder import IDS, LARGEST_RESULT, SEALED, Folder, part_name
-from taskpit.task import Said, State, Task
+from taskpit.task import SPLIT_FROM, Said, State, Task
 from taskpit.text import read_json
 
 TYPE_CHECKING = False
@@ -102,7 +102,7 @@ def admit_parts(folder: Folder, path: str, parent: str) -> str:
     except (ValueError, TypeError, Invalid) as error:
         return f"it is no list of parts: {error}"
     for task, by in tasks:
-        line = folder.line("added_task", task.id, by or "keeper", f"split from {parent}")
+        line = folder.line("added_task", task.id, by or "keeper", f"{SPLIT_FROM}{parent}")
         admit(folder, [(task, task.source, line)])
     return ""
 

@@ -153,6 +153,8 @@ def work(
             outcome = outcome.replace(
                 log=outcome.log or log, seconds=outcome.seconds or seconds, cost=outcome.cost or run.cost
             )
+        elif isinstance(outcome, Retry):
+            outcome = outcome.replace(log=log)
         word, details = end_claim(queue, claim, outcome, _patience(claim, short))
         if word == "sent back" and options.landing is not None:  # what was handed in is none any more
             with suppress(TaskpitError, OSError):

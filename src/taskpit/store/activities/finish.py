@@ -13,7 +13,7 @@ from taskpit.layouts.progress import ABANDONED, ENDED, clear, status_of
 from taskpit.schema import path_of
 from taskpit.store.activities.items import Items, UnreadableItem
 from taskpit.store.folder import LATE, STOPS
-from taskpit.task import End, Lock, Said, Task, Verdict
+from taskpit.task import SPLIT_FROM, End, Lock, Said, Task, Verdict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def _tell(items: Items, end: End, action: str, mine: Lock) -> None:
         fs.remove(items.folder.of(STOPS, task_id))
     items.tell(action, task_id, fence, end.details, mine.kind)
     for child in end.children:
-        items.tell("added_activity", child.id, fence, child.title, mine.kind)
+        items.tell("added_activity", child.id, fence, f"{SPLIT_FROM}{task_id}", mine.kind)
 
 
 def _ended_so(found: Progress, end: End) -> bool:

@@ -9,7 +9,7 @@ from contextlib import suppress
 from taskpit import jsontext, schema
 from taskpit.errors import Invalid
 from taskpit.rules import order
-from taskpit.task import Claim, End, Event, Result, Task, Try, Verdict, worker_type
+from taskpit.task import SPLIT_FROM, Claim, End, Event, Result, Task, Try, Verdict, worker_type
 from taskpit.text import read_json
 
 TYPE_CHECKING = False
@@ -162,7 +162,7 @@ def as_item(task: Task, number: int = 0, *, mark: str | None = None, doc: bool =
 
 def as_ending(end: End, number: int, now: float) -> dict[str, Any]:
     """What the server is told of the end of a claim."""
-    claim, result, attempt = end.claim, end.result, end.attempt
+    claim, result, attempt, part = end.claim, end.result, end.attempt, f"{SPLIT_FROM}{end.claim.task.id}"
     told: dict[str, Any] = {
         "n": number,
         "id": claim.task.id,
@@ -171,7 +171,7 @@ def as_ending(end: End, number: int, now: float) -> dict[str, Any]:
         "verdict": str(result.verdict) if result else None,
         "result": _with_evidence(result) if result else None,
         "attempt": _with_evidence(attempt) if attempt else None,
-        "children": [as_item(child, place) for place, child in enumerate(end.children)] or None,
+        "children": [{**as_item(child, place), "details": part} for place, child in enumerate(end.children)] or None,
         "action": end.action or "released_task",
         "details": end.details.replace("\0", MARK),
     }

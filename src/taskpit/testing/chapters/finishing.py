@@ -143,6 +143,8 @@ class Finishing(Steps):
         assert self.card(self.id(2)).task.parent == self.id(1)
         assert self.take().task.id == self.id(2)
         assert self.card(self.id(3)).held == f"needs {self.id(2)}, which is claimed"
+        told = [event for event in self.store.latest(100)[0] if event.did == "added_task"]
+        assert [event.details for event in told if event.about != self.id(1)] == [f"split from {self.id(1)}"] * 2
 
     def test_children_come_once(self) -> None:
         """However often it is said."""
