@@ -11,9 +11,9 @@ from contextlib import suppress
 
 from taskpit import errors, fs, workers
 from taskpit.history import who
-from taskpit.policy import LANDING, PULL, RACING, REVIEW, WAITS
+from taskpit.policy import LANDING, OVER, PULL, RACING, REVIEW, WAITS
 from taskpit.queue import ASKED_TO_STOP, unsettled
-from taskpit.race import OVER, is_racer
+from taskpit.race import is_racer
 from taskpit.records import Value
 from taskpit.rules import check_task
 from taskpit.schema import is_word

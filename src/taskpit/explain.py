@@ -287,8 +287,16 @@ def _held(card: Card) -> str:
 
 
 def _what_to_do(card: Card, paused: str) -> list[str]:
-    from taskpit.policy import LANDING, PULL, RACING, REVIEW, REVIEWER, SPARE, WAITS  # who lists tasks does without
-    from taskpit.race import OVER
+    from taskpit.policy import (
+        LANDING,
+        OVER,
+        PULL,
+        RACING,
+        REVIEW,
+        REVIEWER,
+        SPARE,
+        WAITS,
+    )  # who lists tasks does without
 
     task_id = card.task.id
     if card.state is State.FAILED and card.result:

@@ -90,6 +90,8 @@ REVIEWER = f"{REVIEW} by an agent"
 PULL = "waits for the pull request"
 #: The hold of a task that runs only when an agent's quota would be lost otherwise.
 SPARE = "spare: it runs when the window of an agent's quota would otherwise be lost"
+#: How the reason of a racer begins that did not win.
+OVER = "the race is over"
 #: How the hold of a task begins whose racers work, and the field that names them.
 RACING = "its racers work on it"
 RACERS = "racers"

@@ -18,14 +18,12 @@ from collections.abc import Iterable, Mapping
 from taskpit.clock import Clock
 from taskpit.config import Config
 from taskpit.errors import Invalid, Unavailable
-from taskpit.policy import RACERS, RACING, settle
+from taskpit.policy import OVER, RACERS, RACING, settle
 from taskpit.store.port import Store
 from taskpit.task import FOR_RACERS, Card, Claim, Done, End, Failed, Said, State, Task, Want, brought
 
 #: The field that asks for a race, and the field of a racer that names the task it races for.
 RACE, RACER_OF = "race", "race-of"
-#: How the end of a racer begins that has not won.
-OVER = "the race is over"
 #: How many may race.
 FEWEST, MOST = 2, 10
 #: A task or racer is taken for an instant to be ended; another waits so long for that, longer than for one who died.
