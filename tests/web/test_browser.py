@@ -335,6 +335,8 @@ def test_with_the_keyboard_alone(queue, board, visit):
     def focused():
         return page.evaluate("document.activeElement.closest('.card')?.dataset.id")
 
+    for number, column in (("0001", "ready"), ("0002", "ready"), ("0003", "done")):
+        card(page, number, column).wait_for()
     keys.press("ArrowDown")
     assert focused() == "0001"
     keys.press("j")
