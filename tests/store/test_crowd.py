@@ -35,6 +35,23 @@ def best(known, count=1):
     return found
 
 
+@pytest.mark.parametrize("found", [True, False])
+def test_what_is_forgotten_while_more_is_looked_for_is_no_candidate(clock, found):
+    """The disk refused the catalogue, say: a pool ended with the name of a file."""
+    known = window(clock, 1)
+    known.collided()
+    turns = [found]
+
+    def more():
+        known.clear()
+        if turns and turns.pop():
+            known.know("f2", Task(id="0002", title="t"), (2, 0))
+            return True
+        return False
+
+    assert [file for file, _, _ in known.best(lambda *_: True, None, more)] == []
+
+
 def test_alone_the_order_is_strict(clock):
     assert best(window(clock), 100) == [f"f{number}" for number in range(1, 101)]
 

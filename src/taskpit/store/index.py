@@ -131,7 +131,8 @@ class Window:
             if not picks:
                 return
             file = picks.pop(os.urandom(1)[0] % len(picks) if len(picks) > 1 else 0)
-            yield file, self.tasks[file], self.signs[file]
+            if file in self.tasks:  # `more` may have begun anew
+                yield file, self.tasks[file], self.signs[file]
 
     def _width(self) -> int:
         """Over how many the next try is spread: one, while nobody gets in our way."""
