@@ -102,7 +102,9 @@ class Window:
         start = 0 if after is None else bisect_right(found, (after[:4], after[4]))
         return [(key, file, self.tasks[file], self.signs[file]) for key, file in found[start : start + limit]]
 
-    def best(self, fits: Callable[[Task, Want], bool], want: Want, more: Callable[[], bool]) -> Iterator[Candidate]:
+    def best(  # noqa: C901 - one function: each claim pays for another
+        self, fits: Callable[[Task, Want], bool], want: Want, more: Callable[[], bool]
+    ) -> Iterator[Candidate]:
         """Candidates, best first; `more` finds further ones when these are used up, or says that it can't."""
         tasks, keys = self.tasks, self._keys
         while self._head < len(self._order):
