@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len as width
 
@@ -45,6 +45,7 @@ def room_of(parts):
 
 @settings(max_examples=40, deadline=None)
 @given(slip=SLIPS, room=st.integers(8, 90))
+@example(slip=Slip(id="1", title="", column="done", worker="\u200d\u200d", usd=1.0), room=8)
 def test_two_lines_fit(slip, room):
     top, below = two_lines(slip, room, 2e9)
     assert room_of(top) == room

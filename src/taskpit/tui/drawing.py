@@ -32,7 +32,7 @@ BESIDE = 0.42
 
 def cut(text: str, room: int) -> str:
     """The text on one line of at most this many cells; what is cut off ends in a mark."""
-    text = one_line(text[: 8 * max(room, 0) + 200])
+    text = one_line(text[: 8 * max(room, 0) + 200]).lstrip("\u200d")  # else it would join with what stands before it
     if cell_len(text) <= room:
         return text
     return set_cell_size(text, room - 1).rstrip() + "…" if room > 0 else ""
