@@ -65,12 +65,12 @@ def held(task: Task, now: float, state_of: Callable[[str], State | None]) -> str
     return ""
 
 
+#: How a task that another needs stands, as the end of a sentence; one that is ready may itself wait, or for a person.
+_STANDS = {State.READY: "is not done yet", State.CLAIMED: "is running", State.FAILED: "failed"}
+
+
 def _unmet(need: str, state: State | None) -> str:
-    if state is None:
-        return f"needs {need}, which does not exist"
-    if state is State.FAILED:
-        return f"needs {need}, which failed"
-    return f"needs {need}, which is {state}"
+    return f"needs {need}, which {'does not exist' if state is None else _STANDS[state]}"
 
 
 def check_mode(task: Task) -> str:

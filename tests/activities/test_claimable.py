@@ -27,10 +27,10 @@ def on_disk(queue, *words):
     [
         ("    status: completed\n", None),
         ("    status: wondering\n", "its status is 'wondering', which means nothing here"),
-        ("    depends_on: [A2]\n  - id: A2\n", f"needs {SECOND}, which is ready"),
+        ("    depends_on: [A2]\n  - id: A2\n", f"needs {SECOND}, which is not done yet"),
         ("    depends_on: [A7]\n", "needs WI-001-A7, which does not exist"),
         ("    depends_on: [A1-T9]\n", "needs WI-001-A1-T9, which does not exist"),
-        ("    depends_on: [A2-T1]\n  - id: A2\n    tasks: [{id: T1}]\n", "needs WI-001-A2-T1, which is ready"),
+        ("    depends_on: [A2-T1]\n  - id: A2\n    tasks: [{id: T1}]\n", "needs WI-001-A2-T1, which is not done yet"),
         ("    status: blocked\n", "its status is blocked"),
         ("blockers:\n  - {activity_id: A1, description: no access}\n", "no access"),
         ("blockers:\n  - {id: B1, blocking: WI-001-A1}\n", "B1"),

@@ -145,7 +145,7 @@ def test_the_tree(folder):
     first, second = item["activities"]
     assert (first["holder"], first["holder_type"], first["task"]) == ("ann", "human", f"{FIRST}-T1")
     assert 8 * 3600 - 60 < first["seconds_left"] <= 8 * 3600 + 1
-    assert second["held"] == f"needs {FIRST}, which is claimed"
+    assert second["held"] == f"needs {FIRST}, which is running"
     text = pit("-C", folder, "status").out
     assert "WI-001  Ship the login  0/2 activities, in progress" in text
     assert f"→ {FIRST}  Backend  ann (human)" in text

@@ -178,7 +178,7 @@ def test_all_forms_say_the_same(form, queue):
     assert [card.task.id for card in queue.store.page().cards] == [FIRST, SECOND]
     assert steps(queue) == {f"{FIRST}-T1": "pending", f"{FIRST}-T2": "pending"}
     assert queue.card(SECOND).task.needs == (FIRST,)
-    assert queue.card(SECOND).held == f"needs {FIRST}, which is ready"
+    assert queue.card(SECOND).held == f"needs {FIRST}, which is not done yet"
     assert queue.card(FIRST).held == ""
     assert queue.store.check() == []
 

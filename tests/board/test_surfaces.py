@@ -125,7 +125,7 @@ def card(state=State.READY, hold="", held="", verdict=None):
         (card(hold="waits for landing on main"), Status.WAITING),
         (card(hold="waits for review by a person: 2 files, +3 -1"), Status.NEEDS_YOU),
         (card(hold="waits for review by an agent: 2 files, +3 -1"), Status.WAITING),
-        (card(held="needs 0002, which is ready"), Status.WAITING),
+        (card(held="needs 0002, which is not done yet"), Status.WAITING),
         (card(held="not before 2037-01-01T00:00:00Z (in 9h)"), Status.WAITING),
         (card(held="it cannot be read: not UTF-8"), Status.NEEDS_YOU),
         (card(held="its next task WI-001-A1-T2 is for a person"), Status.NEEDS_YOU),

@@ -363,7 +363,7 @@ def test_split_waits_for_the_children_who_inherit(pit, place):
     answer = pit("split", "1", "design", "build")  # nobody's claim: that of a person's hand for a moment
 
     assert answer.out == "0001 is split into 0003, 0004 and waits for them\n"
-    assert pit("show", "1", "--json").data["held"] == "needs 0003, which is ready"
+    assert pit("show", "1", "--json").data["held"] == "needs 0003, which is not done yet"
     assert pit("show", "2", "--json").data["status"] == "waiting"
     children = pit("show", "3", "4", "--json").data
     assert [(one["title"], one["tags"], one["priority"]) for one in children] == [

@@ -80,7 +80,7 @@ def test_what_came_in_by_parts_fits_together(pit, place):
     found = tasks(pit)
 
     assert found["beads:bd-77"]["needs"] == [found["beads:bd-a3f8.2"]["id"]]
-    assert found["beads:bd-77"]["held"] == f"needs {found['beads:bd-a3f8.2']['id']}, which is ready"
+    assert found["beads:bd-77"]["held"] == f"needs {found['beads:bd-a3f8.2']['id']}, which is not done yet"
 
 
 def test_closed_ones_are_done_and_say_where_they_were(pit):

@@ -25,7 +25,7 @@ def test_list_is_a_table_with_a_summary(pit):
 
     assert pit("list").out.splitlines() == [
         "ID    STATE    PRI  WORKER  TAGS  TITLE        WHY",
-        "0002  Waiting                     Second       needs 0001, which is claimed",
+        "0002  Waiting                     Second       needs 0001, which is running",
         "0003  Ready                       Third",
         "0001  Running  3    me      web   First thing",
         "",

@@ -70,7 +70,7 @@ def chain(tmp_path, length):
 def test_thousands_deep(tmp_path):
     queue = chain(tmp_path, DEEP)
     with patience(60):
-        assert queue.card(f"{DEEP:05d}").held == f"needs {DEEP - 1:05d}, which is ready"
+        assert queue.card(f"{DEEP:05d}").held == f"needs {DEEP - 1:05d}, which is not done yet"
         cards = queue.store.page(limit=2 * DEEP).cards
         assert [card.task.id for card in cards if not card.held] == ["00001"]
         assert len(cards) == DEEP

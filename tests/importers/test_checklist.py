@@ -151,7 +151,7 @@ def test_plans_with_items_of_the_same_title_lose_none(tmp_path, monkeypatch, cap
         told = capsys.readouterr()
         assert (wanted in told.out, told.err) == (True, "")
     assert main(["list"]) == 0
-    assert "needs 0003, which is ready" in capsys.readouterr().out
+    assert "needs 0003, which is not done yet" in capsys.readouterr().out
 
 
 def test_what_came_in_without_the_name_of_its_plan_is_known_and_told(tmp_path, monkeypatch, capsys):

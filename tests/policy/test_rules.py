@@ -66,8 +66,8 @@ def test_what_a_worker_asks_for(fields, want, fits):
         ({"not_before": NOW}, ""),
         ({"needs": ("done",)}, ""),
         ({"needs": ("done", "failed")}, "needs failed, which failed"),
-        ({"needs": ("ready",)}, "needs ready, which is ready"),
-        ({"needs": ("claimed",)}, "needs claimed, which is claimed"),
+        ({"needs": ("ready",)}, "needs ready, which is not done yet"),
+        ({"needs": ("claimed",)}, "needs claimed, which is running"),
         ({"needs": ("nosuch",)}, "needs nosuch, which does not exist"),
     ],
 )

@@ -103,11 +103,11 @@ class Claiming(Steps):
     def test_a_need_must_be_done_first(self) -> None:
         """Being claimed is not enough; being done is."""
         self.put(self.task(1), self.task(2, needs=(self.id(1),), priority=5))
-        assert self.card(self.id(2)).held == f"needs {self.id(1)}, which is ready"
+        assert self.card(self.id(2)).held == f"needs {self.id(1)}, which is not done yet"
         claim = self.take()
         assert claim.task.id == self.id(1)
         assert self.claim() == []
-        assert self.card(self.id(2)).held == f"needs {self.id(1)}, which is claimed"
+        assert self.card(self.id(2)).held == f"needs {self.id(1)}, which is running"
         self.finish(self.done(claim))
         assert self.card(self.id(2)).held == ""
         assert self.take().task.id == self.id(2)

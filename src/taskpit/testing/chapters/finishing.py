@@ -142,7 +142,7 @@ class Finishing(Steps):
         assert self.state(self.id(1)) is State.DONE
         assert self.card(self.id(2)).task.parent == self.id(1)
         assert self.take().task.id == self.id(2)
-        assert self.card(self.id(3)).held == f"needs {self.id(2)}, which is claimed"
+        assert self.card(self.id(3)).held == f"needs {self.id(2)}, which is running"
         told = [event for event in self.store.latest(100)[0] if event.did == "added_task"]
         assert [event.details for event in told if event.about != self.id(1)] == [f"split from {self.id(1)}"] * 2
 
