@@ -12,6 +12,7 @@ import pytest
 from faults import Stopped
 from waits import PATIENCE
 
+from taskpit import fs
 from taskpit.keeper import sweep
 from taskpit.queue import Queue
 from taskpit.store.folder import CLEANED
@@ -195,6 +196,32 @@ def test_what_list_shows_can_be_shown(queue, text):
 
     assert queue.resolve(text) == "0043"
     assert queue.card("0043").result.output == "done by hand\n"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "food/food-0002.md",
+        "food/food-0002-by-hand.md",
+        "claimed/sh.food-0002.md",
+        "claimed/sh.food-0002-by-hand.md",
+        "done/food-0002.result.md",
+        "done/food-0002-by-hand.result.md",
+        "done/food-0002.plan.md",
+    ],
+)
+def test_a_number_that_a_snake_used_by_hand_is_not_given_out(queue, path):
+    (first,) = queue.store.allot([""])
+    with open(f"{root_of(queue)}/{path}", "w", encoding="utf-8") as file:
+        file.write("# food-0002\n- **task:** by hand\n")
+    looked = []
+    fs.set_hook(lambda call, what: looked.append(what) if call == "stat" and "000" in what else None)
+    try:
+        given = [queue.store.allot([""])[0] for _ in range(6)]
+    finally:
+        fs.set_hook(None)
+    assert (first, *given) == ("0001", "0003", "0004", "0005", "0006", "0007", "0008")
+    assert {os.path.dirname(what) for what in looked} == {f"{root_of(queue)}/.taskpit/ids"}  # the rest is listed
 
 
 def test_food_that_a_snake_choked_on_is_anybodys_again(queue):

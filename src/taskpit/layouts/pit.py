@@ -104,8 +104,9 @@ class Pit(Layout):
         return plain[0] if plain is not None else super().ready_id(file)
 
     def ended_id(self, folder: str, file: str) -> str:  # noqa: ARG002 - there is one
-        """What stands before the second dash."""
-        return file[5:].partition("-")[0].removesuffix(".md") if file[:5] == "food-" else ""
+        """What stands before the second dash, or before what a result's name ends with."""
+        stem = file.removesuffix(".md").removesuffix(".result").removesuffix(".plan")
+        return stem[5:].partition("-")[0] if file[:5] == "food-" else ""
 
     def _food(self, file: str, state: State, path: str) -> Spot | None:
         if not file.endswith(".md"):

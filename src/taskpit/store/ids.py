@@ -17,8 +17,9 @@ from taskpit.task import State
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
+    from taskpit.layouts import Layout
     from taskpit.layouts.layout import Named
 
 #: Numbers from here on are nobody's count: ids after them would be too long.
@@ -60,17 +61,30 @@ def free(folder: Folder, tasks: Sequence[Named], listed: Sequence[str]) -> list[
     `listed` it may have any name, elsewhere the one that ours would have.
     """
     layout, found = folder.layout, list[str]()
-    places = {place: fs.names(folder.at(place)) for place in listed}
-    seen = "/".join(name for names in places.values() for name in names)
+    names = {place: fs.names(folder.at(place)) for place in listed}
+    here = _ids_in(layout, names)
+    claimed = "/".join(names.get(layout.claimed, ()))
     for task in tasks:
-        paths = (path_of(IDS, task.id), layout.ready_path(task), *layout.finished_paths(task))
-        taken = any(fs.exists(folder.at(path)) for path in paths)
-        if not taken and task.id in seen:
-            some = (spot for place, names in places.items() for _, spot in folder.entries(place, task.id, names))
-            taken = any(isinstance(spot, Spot) and spot.id == task.id for spot in some)
+        ours = layout.ready_path(task), *layout.finished_paths(task)
+        paths = [path_of(IDS, task.id), *(path for path in ours if path.rpartition("/")[0] not in names)]
+        taken = task.id in here or any(fs.exists(folder.at(path)) for path in paths)
+        if not taken and task.id in claimed:
+            some = folder.entries(layout.claimed, task.id, names[layout.claimed])
+            taken = any(isinstance(spot, Spot) and spot.id == task.id for _, spot in some)
         if not taken:
             found.append(task.id)
     return found
+
+
+def _ids_in(layout: Layout, names: Mapping[str, Sequence[str]]) -> set[str | None]:
+    """The ids in the names of ready tasks and of results, where these have directories of their own."""
+    here: set[str | None] = set()
+    for place in names.keys() - {layout.claimed}:
+        if place == layout.ready:
+            here.update(map(layout.ready_id, names[place]))
+        else:
+            here.update(layout.ended_id(place, name) for name in names[place])
+    return here
 
 
 def _listed(folder: Folder) -> list[str]:
