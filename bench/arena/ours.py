@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import os
+from time import time
 from typing import TYPE_CHECKING, Any
 
 from arena.entrants import PAYLOAD, RESULT, Entrant, Session
 from taskpit.cli.bench import BareCalls, sample_task
+from taskpit.config import Config
+from taskpit.layouts.pit import Pit
 from taskpit.policy import settle
 from taskpit.queue import Queue
+from taskpit.rules import order
+from taskpit.store import changelog
 from taskpit.store.opening import init
-from taskpit.task import Done
+from taskpit.task import Claim, Done
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from taskpit.task import Claim, Task
+    from taskpit.task import Task
 
-__all__ = ["Bare", "Original", "Taskpit", "make_queue"]
+__all__ = ["Bare", "Original", "Spelt", "Taskpit", "make_queue"]
 
 
 def make_queue(root: str, durability: str) -> None:
@@ -121,6 +126,64 @@ class Bare(Entrant):
         """The calls, ready to be made."""
         calls = BareCalls(self.root, sync=self.durability == "power")
         return _BareSession(calls.put, calls.claim, calls.done)
+
+
+class _SpeltSession(_BareSession):
+    """What is written and read is what ours writes and reads."""
+
+    def __init__(self, calls: BareCalls) -> None:
+        super().__init__(calls.put, calls.claim, calls.done)
+        self._calls, self._layout, self._config = calls, Pit(), Config()
+        self._status = os.stat(calls.root)
+        self._tasks: dict[str, tuple[Task, bytes]] = {}
+
+    def items(self, first: int, count: int) -> list[Task]:
+        return [sample_task(number) for number in range(first, first + count)]
+
+    def put(self, items: list[Task]) -> None:
+        for task in items:
+            name = self._layout.ready_path(task).rpartition("/")[2]
+            data = self._calls.data = self._layout.dump_sure(task) or b""
+            line = changelog.line(time(), "added_task", task.id, task.by, task.title)
+            self._calls.line = changelog.with_row(line, task, name, self._status)
+            super().put([name])
+            self._tasks[name] = task, data
+
+    def claim(self, count: int) -> list[str]:
+        self._calls.line = changelog.line(time(), "claimed_task", "0000001", "w~abc123", "")
+        taken = super().claim(count)
+        for name in taken:
+            data, spot = self._tasks[name][1], self._layout.spot("food", name)
+            assert spot is not None
+            task = self._layout.load(spot, data)
+            order(task)
+            self._tasks[name] = task, data
+        return taken
+
+    def done(self, tokens: list[str]) -> None:
+        for name in tokens:
+            task, _ = self._tasks.pop(name)
+            claim = Claim(task=task, worker="w", fence="w~abc123")
+            end = settle(claim, Done(output=RESULT.decode()), (), self._config, time())
+            assert end.result is not None
+            data = self._calls.data = self._layout.dump_result(task, end.result)
+            digest = changelog.digest(data)
+            self._calls.line = changelog.line(time(), "completed_task", task.id, claim.fence, "", digest)
+            super().done([name])
+
+
+class Spelt(Bare):
+    """The same calls with the texts between them: what is left is choosing, checking, holding and mending."""
+
+    note = "the same calls; tasks, results and lines are spelt and read as ours are, and nothing is chosen or checked"
+
+    def __init__(self) -> None:
+        super().__init__("process")
+        self.name = "bare calls, spelt"
+
+    def open(self) -> Session:
+        """The calls, ready to be made."""
+        return _SpeltSession(BareCalls(self.root, sync=False))
 
 
 class Original(Entrant):

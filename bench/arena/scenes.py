@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from arena.databases import DATABASES, HandSqlite
 from arena.filequeues import FILE_QUEUES
-from arena.ours import Bare, Original, Taskpit
+from arena.ours import Bare, Original, Spelt, Taskpit
 from arena.race import race
 from arena.servers import Beanstalkd, Postgres, Redis
 
@@ -43,6 +43,7 @@ POWER = (
 BATCHES = (
     "taskpit",
     "bare calls",
+    "bare calls, spelt",
     "dirq",
     "huey SQLite",
     "SQLite NORMAL",
@@ -63,6 +64,7 @@ def all_entrants() -> dict[str, Entrant]:
     entrants: Iterable[Entrant] = (
         Taskpit("process"),
         Bare("process"),
+        Spelt(),
         Original("process"),
         *(make() for make in FILE_QUEUES),
         HandSqlite("process"),

@@ -78,7 +78,7 @@ def test_what_fails_is_tried_again_and_then_failed(folder):
 
 
 def test_a_check_decides(folder):
-    run(folder, "edit", FIRST, "--check", f"test -f {folder}/proof")
+    run(folder, "edit", FIRST, "--check", f"test -f '{folder}/proof'")
     assert work(folder, "true") in (0, 1)
     assert state(folder, FIRST) == "failed"
     run(folder, "retry", FIRST)

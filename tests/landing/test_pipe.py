@@ -579,7 +579,7 @@ def test_a_repository_that_git_does_not_read_is_told_as_what_it_is(ground, monke
         found.value.message
         == f"the repository in {ground.top} belongs to another user, and landing needs one of your own"
     )
-    assert found.value.hint == f"Clone it, and work there: git clone {ground.top} DIRECTORY"
+    assert found.value.hint == f"Clone it, and work there: git clone {shlex.quote(ground.top)} DIRECTORY"
     git(ground.folder, "clone", "-q", "--bare", ground.top, "bare.git")
     for place in (f"{ground.folder}/bare.git", f"{ground.top}/.git"):
         with pytest.raises(GitTrouble, match=r"is in no git checkout$"):

@@ -124,8 +124,8 @@ def test_our_live_lock_keeps_a_shell_out(tmp_path):
     found = make(tmp_path / "pit")
     found.lock(NAME, "ann", LEASE)
     before = read(path_of(found))
-    script = f"set -o noclobber; echo mine > {path_of(found)}"
-    assert subprocess.run(["sh", "-c", script], capture_output=True, check=False).returncode != 0
+    command = ["sh", "-c", 'set -o noclobber; echo mine > "$1"', "sh", path_of(found)]
+    assert subprocess.run(command, capture_output=True, check=False).returncode != 0
     assert read(path_of(found)) == before
 
 

@@ -50,6 +50,7 @@ class BareCalls:
         self.root = root
         self.sync = sync
         self.data = b"x" * PAYLOAD
+        self.line = b"y" * 149 + b"\n"
         self._fd = -1
         for name in self.FOLDERS:
             os.makedirs(f"{root}/{name}", exist_ok=True)
@@ -70,7 +71,7 @@ class BareCalls:
     def _log(self) -> None:
         if self._fd < 0:  # by each process once
             self._fd = os.open(f"{self.root}/log", os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
-        os.write(self._fd, b"\n" + b"y" * 149 + b"\n")
+        os.write(self._fd, b"\n" + self.line)
 
     def put(self, name: str) -> None:
         """Row *put*: create, link the id, settle, tell, rename."""
