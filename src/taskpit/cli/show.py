@@ -163,9 +163,9 @@ def _way_in(layout: Layout, folder: str, name: str) -> str:
 
 
 def _is_named(layout: Layout, name: str) -> bool:
-    """Whether its name is a task's, or so nearly that `pit doctor` says what is wrong with it."""
+    """Whether its name is a task's, ours or others', or so nearly that `pit doctor` says what is wrong with it."""
     try:
-        return layout.spot(layout.ready, name) is not None
+        return layout.spot(layout.ready, name) is not None or layout.is_others(name)
     except Invalid:
         return True
 
