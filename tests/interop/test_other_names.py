@@ -107,3 +107,19 @@ def left_alone(tmp_path, name):
     assert "is no task yet" not in pit("-C", root, "list").out
     assert os.listdir(f"{root}/.taskpit/quarantine") == []
     assert os.path.exists(f"{root}/{name}")
+
+
+@pytest.mark.parametrize(
+    "name", ["food-0007-" + "x" * 180, "food--", "food-0007-", "food-0007-a~b", "food-0007-\udcff"]
+)
+def test_food_of_a_name_that_is_none_is_taken_in_like_any_other_text(name, tmp_path):
+    """A claim set it aside without a word, and the queue was empty."""
+    root = make_fast(tmp_path / "queue", "pit")
+    write(f"{root}/food/{name}.md", "- **task:** Reverse it\n")
+    assert pit("-C", root, "claim", "--as", "snake-1").code == 3
+    assert "1 ready" not in pit("-C", root, "list").out
+    queue = reopened(root, "pit")
+    sweep(queue)
+    (claim,) = queue.claim("snake-1")
+    assert (claim.task.id, claim.task.title) == ("0001", "Reverse it")
+    queue.close()
