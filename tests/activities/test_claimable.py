@@ -12,7 +12,7 @@ from workitems import FIRST, ITEM, SECOND, by_hand, entry, file_of, lock_of, put
 from taskpit.clock import iso
 from taskpit.errors import Conflict, Held, Invalid
 from taskpit.store.activities import pivot
-from taskpit.task import Failed, State, Task, Want
+from taskpit.task import Done, Failed, State, Task, Want
 
 ONE = "activities:\n  - id: A1\n    title: one\n"
 
@@ -108,6 +108,26 @@ def test_not_before_a_time(queue, clock):
     assert queue.card(FIRST).held.startswith("not before")
     clock.advance(101)
     assert take(queue).task.id == FIRST
+
+
+def test_a_lock_by_the_short_id_that_the_file_has_is_waited_for(queue, clock):
+    """Others call a lock as the file calls the activity: it was no lock to us, and two did the work."""
+    by_hand(queue, ONE)
+    theirs = lock_of(queue).with_name("A1.lock")
+    theirs.parent.mkdir(exist_ok=True)
+    end = iso(clock.now() + 100)
+    theirs.write_text(json.dumps({"holder": "x", "holder_type": "agent", "acquired": end, "expires": end}))
+    assert queue.claim("agent-1") == []
+    assert queue.card(FIRST).held == f"x has A1.lock until {end}"
+    with pytest.raises(Held, match="x has A1"):
+        queue.claim("agent-1", ids=[FIRST])
+    clock.advance(101)
+    claim = take(queue)
+    assert claim.task.id == FIRST
+    theirs.write_text("{")  # whoever has it goes on
+    queue.finish(claim, Done(output="ours"))
+    assert queue.card(FIRST).state is State.DONE
+    assert theirs.exists()
 
 
 def test_a_pause_gives_out_nothing(queue):

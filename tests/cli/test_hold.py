@@ -253,6 +253,20 @@ def test_files_that_are_kept_with_a_task(pit, tmp_path):
     assert pit("show", "1", "--log", "--artifact", "b.txt").code == 2
 
 
+def test_done_after_it_was_given_back_keeps_the_work_aside(pit, place):
+    """Nobody has taken it since: the answer said so, and hours of work were gone."""
+    pit("add", "x")
+    pit("claim", "1")
+    pit("release", "1")
+    answer = pit("done", "1", "--result", "-", stdin="hours of work")
+    (late,) = pit("show", "1", "--json").data["late"]
+
+    assert answer.code == 4
+    assert "0001 is ready, not claimed" in answer.err
+    assert "kept aside" in answer.err
+    assert "hours of work" in (place / "pit" / late).read_text()
+
+
 def test_done_too_late_keeps_the_work_aside(pit):
     pit("add", "x")
     pit("claim", "--as", "other")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 
 import pytest
@@ -209,6 +210,19 @@ def test_counts_are_of_the_whole_queue_not_of_what_is_shown(pit):
     pit("block", "5", "no")
     pit("cancel", "3")
     assert pit("list", "--limit", "1").out.splitlines()[-1] == "2 need you, 2 ready, 1 cancelled"
+
+
+def test_what_was_set_aside_lately_is_told(pit):
+    """A task with a bullet that cannot be read was in no list, and the queue was said to be empty."""
+    with open("pit/food/food-0007-x.md", "w", encoding="utf-8") as file:
+        file.write("# x\n- **priority:** High\n")
+    os.utime("pit/food/food-0007-x.md", (0, 0))
+    assert pit("claim").code == 3
+    told = "1 file was set aside in the last day; `pit doctor` says why"
+    assert told in pit("list").out
+    (reason,) = glob.glob("pit/.taskpit/quarantine/*.reason")
+    os.utime(reason, (0, 0))
+    assert told not in pit("list").out
 
 
 def test_a_file_dropped_in_under_any_name_is_told(pit):

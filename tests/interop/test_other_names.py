@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 
 import pytest
-from boxes import make_fast, reopened, write
+from boxes import make_fast, pit, reopened, write
 from pits import misplaced
 
 from taskpit import workers
 from taskpit.keeper import sweep
-from taskpit.task import State
+from taskpit.task import Done, State
 from taskpit.testing import FakeClock
 
 NAMES = ["gpt-4.1", "agent b", "Jürgen", "x" * 150, "two\nlines", "J\udcfcrgen", "\x1b[31m", "~bob", "a~B!", ""]
@@ -78,4 +78,48 @@ def test_it_ends_its_claim_itself(claimed, layout, root):
     queue = reopened(root, layout)
     sweep(queue)
     assert (queue.card("a1").state, queue.card("a1").result.output) == (State.DONE, "theirs")
+    queue.close()
+
+
+@pytest.mark.parametrize("task_id", ["task 19", "tâche_1", "x:1", "task_done", "t" * 65, "J\udcfcrgen"])
+@pytest.mark.parametrize("state", ["_pending", "_inprogress_agent_a", "_inprogress", "_done", "_failed"])
+def test_ids_that_only_others_serve_are_left_alone_in_a_workspace(task_id, state, tmp_path):
+    left_alone(tmp_path, f"tasks/{task_id}{state}.md")
+
+
+def test_so_is_a_claim_whose_worker_forgot_to_say_who_it_is(tmp_path):
+    left_alone(tmp_path, "tasks/x_inprogress_.md")
+
+
+def left_alone(tmp_path, name):
+    """A claim of ours took such files away from under the agents that had them."""
+    root = make_fast(tmp_path / "queue", "workspace")
+    write(f"{root}/tasks/task_001_pending.md", "# ours\n")
+    write(f"{root}/{name}", "# theirs\n")
+    queue = reopened(root, "workspace")
+    (claim,) = queue.claim("agent_b")
+    queue.finish(claim, Done(output="ours"))
+    sweep(queue)
+    assert [card.task.id for card in queue.store.page().cards] == ["task_001"]
+    assert [found.kind for found in queue.store.check()] == ["left alone"]
+    assert queue.store.fix() == []
+    queue.close()
+    assert "is no task yet" not in pit("-C", root, "list").out
+    assert os.listdir(f"{root}/.taskpit/quarantine") == []
+    assert os.path.exists(f"{root}/{name}")
+
+
+@pytest.mark.parametrize(
+    "name", ["food-0007-" + "x" * 180, "food--", "food-0007-", "food-0007-a~b", "food-0007-\udcff"]
+)
+def test_food_of_a_name_that_is_none_is_taken_in_like_any_other_text(name, tmp_path):
+    """A claim set it aside without a word, and the queue was empty."""
+    root = make_fast(tmp_path / "queue", "pit")
+    write(f"{root}/food/{name}.md", "- **task:** Reverse it\n")
+    assert pit("-C", root, "claim", "--as", "snake-1").code == 3
+    assert "1 ready" not in pit("-C", root, "list").out
+    queue = reopened(root, "pit")
+    sweep(queue)
+    (claim,) = queue.claim("snake-1")
+    assert (claim.task.id, claim.task.title) == ("0001", "Reverse it")
     queue.close()

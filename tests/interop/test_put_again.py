@@ -137,7 +137,7 @@ def test_logs_are_named_by_worker_and_time_and_nothing_else(tmp_path):
     queue.close()
 
 
-@pytest.mark.parametrize("text", ["{", "[]", ""])
+@pytest.mark.parametrize("text", ["{", "[]", "", '{"tasks": {"task_001": {"note": "theirs"}}}', '{"tasks": null}'])
 def test_a_manifest_that_cannot_be_read_is_kept(text, tmp_path):
     queue = make(str(tmp_path / "queue"), FakeClock(), layout="workspace")
     path = f"{root_of(queue)}/manifest.json"

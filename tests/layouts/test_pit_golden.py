@@ -109,6 +109,23 @@ def test_a_known_bullet_of_the_wrong_kind_is_refused(line):
         PIT.load(SPOT, f"# food-0007-reverse-string\n- **{line}\n".encode())
 
 
+@pytest.mark.parametrize(
+    ("sentence", "check"),
+    [
+        ("`make test` and `make lint` are green.", "make test && make lint"),
+        ("`make test`, `make lint`, and `make docs`", "make test && make lint && make docs"),
+        ("`make test`; then `make lint`", "make test && make lint"),
+        ("`make test # it's slow` and `make lint`", "eval 'make test # it'\\''s slow' && make lint"),
+        ("`make test` is green, and `reverse('ab')` is `'ba'`.", "make test"),
+        ("``echo `date` `` and `make lint`", "echo `date`  && make lint"),
+        ("`make test", ""),
+    ],
+)
+def test_commands_that_are_named_together_must_all_be_green(sentence, check):
+    """Of two only the first was run, and the task was done."""
+    assert PIT.load(SPOT, f"# food-0007-reverse-string\n- **done-when:** {sentence}\n".encode()).check == check
+
+
 @pytest.mark.parametrize("data", [b"\x00\x01\x02", b"\xff\xfe not utf-8"])
 def test_what_is_not_text_is_refused(data):
     with pytest.raises(Invalid):
@@ -130,9 +147,10 @@ def test_what_is_not_text_is_refused(data):
         "food-0001-\udcff.md",
     ],
 )
-def test_names_that_want_to_be_food_and_cannot(name):
-    with pytest.raises(Invalid):
-        PIT.spot("food", name)
+def test_names_that_are_nearly_foods(name):
+    """They are taken in under another, as every other text is."""
+    assert PIT.spot("food", name) is None
+    assert PIT.state_in("food", name) is None
 
 
 @pytest.mark.parametrize("name", ["notes.md", "food-0001-x.md.swp", "0001.md", "food.md", "FOOD-0001-x.md", "x"])

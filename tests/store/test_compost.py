@@ -52,6 +52,36 @@ def test_a_log_is_kept_for_its_time_and_leaves_a_line(tmp_path, clock):
     queue.close()
 
 
+def test_a_log_that_a_program_has_open_is_left_until_it_is_closed(tmp_path, clock):
+    """Agents that print all they have to say at their end: it was gone, and its line said that it was empty."""
+    queue = make(str(tmp_path / "pit"), clock, CONFIG.replace(compost=1800.0))
+    path = log(queue, "snake-2-20260614T175042Z.log", "", 1810)
+    with open(path, "a", encoding="utf-8") as trace:
+        assert composted(queue) == []
+        trace.write("the whole trace\n")
+    os.utime(path, (queue.clock.now() - 1810,) * 2)
+    assert composted(queue) == ["waste/snake-2-20260614T175042Z.log"]
+    with open(f"{root_of(queue)}/waste/COMPOST.md", encoding="utf-8") as file:
+        assert "Last line: the whole trace" in file.read()
+    queue.close()
+
+
+def test_another_log_of_the_same_name_leaves_its_line_too(tmp_path, clock, monkeypatch):
+    """The same log again, since we were killed before it was removed, leaves one."""
+    queue = make(str(tmp_path / "pit"), clock, CONFIG.replace(compost=1800.0))
+    for text in ("first", "other"):
+        log(queue, "snake-2-.log", f"{text} words\n", 1810)
+        with monkeypatch.context() as patch:
+            patch.setattr("taskpit.fs.remove", lambda path: None)
+            composted(queue)
+        clock.advance(100)
+        composted(queue)
+    with open(f"{root_of(queue)}/waste/COMPOST.md", encoding="utf-8") as file:
+        last = [line.rpartition("Last line: ")[2] for line in file.read().splitlines()]
+    assert last == ["first words", "other words"]
+    queue.close()
+
+
 def finished(root, clock, **config):
     """One task done, one failed, one ready that needs the first."""
     queue = make(root, clock, CONFIG.replace(**config))

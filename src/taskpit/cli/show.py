@@ -17,6 +17,7 @@ from taskpit.history import who
 from taskpit.json_facts import card_facts, full_facts
 from taskpit.queue import cards, tally
 from taskpit.status import LABELS, Status, read_status, state_with, status_of, summary
+from taskpit.store.folder import QUARANTINE
 from taskpit.task import State
 from taskpit.text import fit, plain, revealed
 
@@ -42,6 +43,7 @@ WIDEST = 18
 NARROW = 100
 #: So many names are looked at for files that are no tasks.
 MANY = 10_000
+DAY = 86_400.0
 COLOURS = {
     "needs_you": "yellow",
     "ready": "green",
@@ -148,7 +150,19 @@ def _strangers(queue: Queue) -> list[str]:
     lost = [name for name in names if name.endswith((".md", ".json")) and not _is_named(layout, name)]
     lost = [name for name in lost if not name.startswith((".", "README"))]
     lines = [f"{layout.ready}/{name} is no task yet: {_way_in(layout, folder, name)}" for name in lost]
-    return [paint("yellow", line) for line in lines[:3]] + ([f"… and {len(lines) - 3} more"] if len(lines) > 3 else [])
+    lines[3:] = [f"… and {len(lines) - 3} more"] if len(lines) > 3 else []
+    aside = _set_aside(f"{info.papers}/{QUARANTINE}", queue.clock.now() - DAY)
+    if aside:
+        lines.append(
+            f"{aside} {'files were' if aside > 1 else 'file was'} set aside in the last day; `pit doctor` says why"
+        )
+    return [paint("yellow", line) for line in lines]
+
+
+def _set_aside(place: str, since: float) -> int:
+    """How many files were set aside since then: what could not be a task is in no other list."""
+    found = (fs.status(f"{place}/{name}") for name in islice(fs.names(place), MANY) if name.endswith(".reason"))
+    return sum(1 for status in found if status is not None and status.st_mtime >= since)
 
 
 def _way_in(layout: Layout, folder: str, name: str) -> str:
@@ -163,9 +177,9 @@ def _way_in(layout: Layout, folder: str, name: str) -> str:
 
 
 def _is_named(layout: Layout, name: str) -> bool:
-    """Whether its name is a task's, or so nearly that `pit doctor` says what is wrong with it."""
+    """Whether its name is a task's, ours or others', or so nearly that `pit doctor` says what is wrong with it."""
     try:
-        return layout.spot(layout.ready, name) is not None
+        return layout.spot(layout.ready, name) is not None or layout.is_others(name)
     except Invalid:
         return True
 

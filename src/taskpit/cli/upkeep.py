@@ -47,7 +47,7 @@ ADVICE = {
     "no autovacuum": "the server does not clean up by itself; switch it on there",
     "vanished": "the file was removed by hand; the task's text is kept, and --fix puts it back",
     "in two places": "look which of them is right; `pit sweep` sets copies aside, --fix second names of one file",
-    "stranger": "rename it to food-<id>-<slug>.md if it should be a task; --fix sets it aside",
+    "stranger": "`pit import FILE` makes a task of it if it should be one; --fix sets it aside",
     "foreign": "nothing of the queue's own; --fix sets it aside",
     "result gone": "the result was removed by hand; --fix puts the kept copy back in its place",
     "edited result": "look who wrote there, and what it should be; --fix accepts it as it stands, and logs that",

@@ -241,12 +241,29 @@ def one_line(text: str) -> str:
 def command_in(value: str) -> str:
     """The command in a sentence: what stands between its first backticks, else nothing.
 
-    A check written without backticks is a sentence for people: never run what nobody marked as a command.
+    Several with no more than commas and an `and` between them are one command: each must be green. A check written
+    without backticks is a sentence for people: never run what nobody marked as a command.
     """
-    inner = _between_ticks(value)
-    if inner.startswith(" ") and inner.endswith(" ") and inner.strip():
-        inner = inner[1:-1]
-    return inner
+    commands: list[str] = []
+    end = 0
+    for start, then, inner in _between_ticks(value):
+        if commands and not _JOINS.issuperset(value[end:start].replace(",", " ").replace(";", " ").split()):
+            break
+        padded = inner.startswith(" ") and inner.endswith(" ") and inner.strip()
+        commands.append(inner[1:-1] if padded else inner)
+        end = then
+    if len(commands) < 2:
+        return "".join(commands)
+    return " && ".join(map(_ended, commands))
+
+
+#: What may stand between two commands that are meant together.
+_JOINS = frozenset(("and", "then", "&&"))
+
+
+def _ended(command: str) -> str:
+    """The command, so that a comment in it goes no further."""
+    return "eval '{}'".format(command.replace("'", "'\\''")) if "#" in command else command
 
 
 def _ticks(value: str) -> Iterator[tuple[int, int]]:
@@ -260,20 +277,22 @@ def _ticks(value: str) -> Iterator[tuple[int, int]]:
         start = value.find("`", end)
 
 
-def _between_ticks(value: str) -> str:
-    """What stands on one line between some backticks and the next that are just as many; however many there are."""
+def _between_ticks(value: str) -> Iterator[tuple[int, int, str]]:
+    """What stands on one line between some backticks and the next that are just as many, and from where to where."""
     runs = list(_ticks(value))
     starts: dict[int, list[int]] = {}
     for start, end in reversed(runs):
         starts.setdefault(end - start, []).append(start)
+    after = 0
     for start, end in runs:
-        for ticks in range(end - start, 0, -1):
+        for ticks in range(end - start, 0, -1) if start >= after else ():
             closing = starts.get(ticks, [])
             while closing and closing[-1] <= start:
                 closing.pop()
             if closing and value.find("\n", start + ticks, closing[-1]) < 0:
-                return value[start + ticks : closing[-1]]
-    return ""
+                after = closing[-1] + ticks
+                yield start, after, value[start + ticks : closing[-1]]
+                break
 
 
 def quote_command(command: str) -> str:

@@ -92,10 +92,8 @@ class Pit(Layout):
 
     def state_in(self, folder: str, file: str) -> State | None:
         """Food is counted by how its name begins and ends, as long as nothing in it is odd."""
-        if folder == "food" and file.isascii() and len(file) <= LONGEST_NAME:
-            task_id, dash, slug = file[5:-3].partition("-")
-            if file[:5] == "food-" and file[-3:] == ".md" and task_id.isalnum() and bool(dash) == bool(slug):
-                return State.READY
+        if folder == "food" and _plain_name(file) is not None:
+            return State.READY
         return super().state_in(folder, file)
 
     def ready_id(self, file: str) -> str | None:
@@ -109,17 +107,15 @@ class Pit(Layout):
         return stem[5:].partition("-")[0] if file[:5] == "food-" else ""
 
     def _food(self, file: str, state: State, path: str) -> Spot | None:
-        if not file.endswith(".md"):
-            return None  # an editor's swap or backup file
+        """None if it does not read food-<id>-<slug>.md: an editor's swap file, or a text that is yet to be taken in."""
         name = _name_of(file)
         if name is None or len(file.encode("utf-8", "surrogateescape")) > LONGEST_NAME:
-            why = f"is longer than {LONGEST_NAME} bytes" if name else "does not read food-<id>-<slug>.md"
-            raise Invalid(f"the name {file[:80]!r} {why}")
+            return None
         try:
             file.encode("utf-8")
-        except UnicodeEncodeError:
-            raise Invalid(f"the name {file!r} is not UTF-8") from None
-        return Spot(state=state, id=self.check_id(name[0]), slug=name[1], path=path)
+            return Spot(state=state, id=self.check_id(name[0]), slug=name[1], path=path)
+        except (UnicodeEncodeError, Invalid):
+            return None
 
     def _stem(self, task: Named) -> str:
         return f"food-{task.id}-{task.slug}" if task.slug else f"food-{task.id}"

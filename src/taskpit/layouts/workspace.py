@@ -11,7 +11,7 @@ manifest.json                        an index for coordinators, derived from the
 from __future__ import annotations
 
 from taskpit.errors import Invalid
-from taskpit.layouts.layout import LONGEST_NAME, Layout, Named, Spot
+from taskpit.layouts.layout import Layout, Named, Spot
 from taskpit.layouts.markdown_task import dump_report, dump_task, load_report, load_task, with_bullet
 from taskpit.schema import path_of
 from taskpit.task import Result, State, Task, Verdict
@@ -61,22 +61,25 @@ class Workspace(Layout):
             return None
         path, name = f"tasks/{file}", file.removesuffix(".md")
         if _CLAIM in name:  # before the endings: an agent may be called anything
-            task_id, _, worker = name.partition(_CLAIM)
-            if not worker:  # else anything: other programs call their workers as they like
-                raise Invalid(f"the name {file[:80]!r} has no agent after {_CLAIM}")
-            return Spot(state=State.CLAIMED, id=self._id(task_id, f"{task_id}.md"), worker=worker, path=path)
+            task_id, _, worker = name.partition(_CLAIM)  # any worker: other programs call theirs as they like
+            served = bool(worker) and self._serves(task_id)
+            return Spot(state=State.CLAIMED, id=task_id, worker=worker, path=path) if served else None
         for ending, state, verdict in _ENDINGS:
             if name.endswith(ending):
-                return Spot(state=state, id=self._id(name.removesuffix(ending), file), verdict=verdict, path=path)
+                task_id = name.removesuffix(ending)
+                return Spot(state=state, id=task_id, verdict=verdict, path=path) if self._serves(task_id) else None
         return None
 
-    def _id(self, text: str, file: str) -> str:
-        if len(file) > LONGEST_NAME:
-            raise Invalid(f"the name {file[:80]!r} is longer than {LONGEST_NAME} characters")
+    def is_others(self, file: str) -> bool:
+        """Ids that others give and we do not serve (spaces, letters beyond ASCII, more than 64 bytes), and no agent."""
+        name = file.removesuffix(".md")
+        return file != name and (_CLAIM in name or name.endswith(tuple(ending for ending, _, _ in _ENDINGS)))
+
+    def _serves(self, task_id: str) -> bool:
         try:
-            return self.check_id(text)
+            return bool(self.check_id(task_id))
         except Invalid:
-            raise Invalid(f"the name {file[:80]!r} does not read {{id}}_pending.md") from None
+            return False
 
     def ready_path(self, task: Named) -> str:
         """`tasks/task_001_pending.md`."""

@@ -338,7 +338,7 @@ def _strangers(folder: Folder) -> Iterator[Case]:
         if status is None:
             continue
         if folder.layout.is_others(name):
-            told = "an id that we do not serve; it is left to the programs that do"
+            told = "a name that we do not serve; it is left to the programs that do"
             yield Case(finding=Mend(kind="left alone", what=f"{folder.layout.ready}/{name!r}", details=told))
             continue
         finding = Mend(

@@ -80,11 +80,10 @@ class Manifest:
 def _rebuild(folder: Folder) -> None:
     path = folder.at(folder.layout.manifest)
     before = _load(path)
-    if before is None:  # whoever wrote it may want it back
-        folder.set_aside(folder.layout.manifest, "it is not a JSON object; it was built again from the tasks")
-        before = {}
-    entries = before.get("tasks")
-    entries = entries if isinstance(entries, list) else []
+    entries = (before or {}).get("tasks", [])
+    if before is None or not isinstance(entries, list):  # whoever wrote it may want it back
+        folder.set_aside(folder.layout.manifest, "it is no JSON object with a list of tasks; it was built again")
+        before, entries = before or {}, []
     known = {str(entry["id"]): entry for entry in entries if isinstance(entry, dict) and "id" in entry}
     spots, ending = _look(folder, known)
     ordered = sorted({*spots, *ending}, key=lambda task_id: (folder.layout.number(task_id), task_id))

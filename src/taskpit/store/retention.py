@@ -135,12 +135,14 @@ def _logs(folder: Folder, dry_run: bool) -> Iterator[Mend]:
         status = fs.status(path)
         if not name.endswith(".log") or status is None or now - status.st_mtime < folder.config.compost:
             continue
-        if not stat.S_ISREG(status.st_mode):
-            continue  # no log of ours, and nothing to read
+        if not stat.S_ISREG(status.st_mode) or folder.writing.has_writer(path):
+            continue  # nothing to read, or more will come: there are agents that print all they say at their end
         if not dry_run:
-            line = _digest(name, path, status.st_size, now)
-            if f"**{name}**".encode() not in fs.tail(digest, LOG_READ):
-                fs.append(digest, line.encode("utf-8", "replace"))
+            line = _digest(name, path, status.st_size, now).encode("utf-8", "replace")
+            before, _, after = line.partition(iso(now).encode())
+            lines = fs.tail(digest, LOG_READ).splitlines(keepends=True)
+            if not any(one.startswith(before) and one.endswith(after) for one in lines):  # else we were killed here
+                fs.append(digest, line)
             fs.remove(path)
         yield Mend(kind="composted", what=f"{folder.layout.logs}/{name}", details=f"{status.st_size} bytes")
 

@@ -78,10 +78,13 @@ def finish_by_hand(  # noqa: PLR0913 - what a person may say of an end
         return {"id": task_id, "state": "done", "already": True, "check": None}
     try:
         claim = queue.holding(task_id, worker)
-    except errors.Lost:
-        if output and card.state is not State.READY:  # another worker has it by now: what was brought is kept aside
+    except errors.Lost as lost:
+        if output:  # it was taken back, and may be another worker's by now: what was brought is kept aside
             over = Claim(task=card.task, worker=worker, fence=worker)
-            refuse_lost(queue.finish(over, Done(output=output))[0], task_id)
+            said, _ = queue.finish(over, Done(output=output))
+            if card.state is not State.READY:
+                refuse_lost(said, task_id)
+            lost.hint = f"What you brought is kept aside: `pit show {task_id}` shows where. {lost.hint}"
         raise
     around = workers.run_around(env or {})
     own = check and around is not None and task_id in (around.task, around.says)

@@ -95,14 +95,11 @@ class Items:
             raise NotFound(f"there is no work item {item}", hint="`pit add TITLE` makes one.", id=item)
         return "/".join((name, *inside))
 
-    def grip(self, activity_id: str) -> Grip:
-        """The lock of an activity."""
+    def grip(self, activity_id: str, name: str = "") -> Grip:
+        """The lock of an activity; `name` is what others may call it."""
         spot = names.place(activity_id)
-        return Grip(
-            self.folder,
-            activity_id,
-            self.path(spot.item if spot else "", names.LOCKS, f"{activity_id}.lock"),
-        )
+        path = self.path(spot.item if spot else "", names.LOCKS, name or f"{activity_id}.lock")
+        return Grip(self.folder, activity_id, path)
 
     def room_for_locks(self, item: str) -> None:
         """Folders made by hand may have no `locks/` yet."""

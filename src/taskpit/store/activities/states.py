@@ -35,6 +35,8 @@ class ActivityState(Value):
     seen: LockFile | None = None
     #: Why the lock no longer counts; empty while it may be live.
     over: str = ""
+    #: Whose lock another program has put under the short id, if that may be live.
+    beside: str = ""
 
     @property
     def state(self) -> State:
@@ -79,13 +81,23 @@ class ActivityStates:
             yield ActivityState(activity=own, item=progress)
         held = set(fs.names(self.items.folder.at(self.items.path(progress.item, names.LOCKS))))
         for activity in activities:
+            short = f"{activity.id.removeprefix(f'{progress.item}-')}.lock"
+            beside = self._beside(activity.id, short) if short in held else ""
             if f"{activity.id}.lock" not in held:
-                yield ActivityState(activity=activity, item=progress)
+                yield ActivityState(activity=activity, item=progress, beside=beside)
                 continue
             grip = self.items.grip(activity.id)
             seen = grip.look()
             over = grip.over(seen) if seen is not None and activity.verdict is None else ""
-            yield ActivityState(activity=activity, item=progress, seen=seen, over=over)
+            yield ActivityState(activity=activity, item=progress, seen=seen, over=over, beside=beside)
+
+    def _beside(self, activity_id: str, name: str) -> str:
+        """What a lock says that is called by the short id, as the file spells it; empty if its time is over."""
+        grip = self.items.grip(activity_id, name)
+        seen = grip.look()
+        if seen is None or grip.until(seen) <= self.items.folder.clock.now():
+            return ""
+        return f"{seen.lock.holder or 'another program'} has {name} until {iso(grip.until(seen))}"
 
     def state_of(self, task_id: str) -> State | None:
         """Where an activity or a whole work item is."""
@@ -117,7 +129,7 @@ class ActivityStates:
     def barred(self, standing: ActivityState) -> str:
         """Why nobody may work on it, of whatever kind; empty if somebody may."""
         task = standing.activity.task
-        reason = _stopped(standing.item) or self._whole_held(standing)
+        reason = standing.beside or _stopped(standing.item) or self._whole_held(standing)
         reason = reason or rules.held(task, self.items.folder.clock.now(), self.state_of)
         if reason and task.needs:
             ready = {key: one.activity.task for key, one in self.standings().items() if one.state is State.READY}
