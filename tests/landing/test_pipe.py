@@ -182,6 +182,20 @@ def test_red_on_what_would_land_goes_back_to_the_agent(ground):
     assert {"a.txt", "b.txt"} <= set(os.listdir(path))  # its clone has what landed and its own work
 
 
+def test_what_was_red_with_nothing_left_to_change_has_not_landed(ground):
+    one, two = ground.put("one"), ground.put("two", check="test ! -e b.txt || test -e c.txt")
+    ground.work(two, a_dot_txt="a")
+    ground.work(one, a_dot_txt="a", b_dot_txt="b")
+    ground.land(one)  # has all that the second changed, and is red with its check
+    ground.land(two)
+    assert ground.card(two).tries[-1].kind == "check"
+    ground.work(two, c_dot_txt="c")
+    ground.land(two)
+    assert ground.card(two).state is State.DONE
+    assert ground.log() == ["two", "one", "begin"]
+    assert os.path.exists(f"{ground.top}/c.txt")
+
+
 def test_the_land_check_guards_the_branch(ground):
     ground.terms = ground.terms.replace(land_check="test ! -e forbidden.txt")
     ground.pipe = ground.new_pipe()

@@ -8,15 +8,16 @@ G is git in our own repository; B base, C candidate, L landing commit, OLD the l
               5 check       in a fresh clone of exactly C
               6 hand in     refs/pit/hand; the claim ends held, the slot is free
     land      7 fence       refs/pit/fence is this claim; L recorded and in the line: it has landed, go to 11
-              8 merge       merge-tree OLD C; L on OLD; refs/pit/land, under the fence
+              8 merge       merge-tree OLD C; L on OLD, or OLD itself where nothing is left to change
               9 recheck     in a fresh clone of exactly L, unless its tree is known to be green
-             10 land        one transaction: verify the fence, move the line from OLD to L
+             10 land        refs/pit/land, under the fence; then, verifying the fence again, the line from OLD to L
              11 seal        by the caller: the outcome is Done
     after    12 publish     the person's branch, if nothing is in the way; can be repeated
              13 clean       the clone and all refs but the candidate's
 
 A crash at any place: before 10 it has not landed, and the next one begins at 7 with the same candidate; after 10 it
-has, and the next one finds L in the line and seals. So a task is done if and only if it landed.
+has, and the next one finds L in the line and seals. So a task is done if and only if it landed. L is recorded once it
+is green, not before: where it is OLD it is in the line already.
 """
 
 from __future__ import annotations
@@ -421,18 +422,18 @@ class LandingPipe:
             if handed.land == "pr":
                 # Green by itself, it is pushed as it is: what becomes of it together with others is tried at the forge.
                 red = self._recheck(handed, handed.commit, hands)
-                return Pulls(self).open(claim, handed) if red is None else self._came_red(claim, handed, red, old)
+                return Pulls(self).open(claim, handed) if red is None else self._came_red(claim, handed, red, old, "")
             tree = self.files.frozen(handed.frozen, merge.tree, old)
             empty = tree == self.git.tree_of(old)
             if handed.approved and not empty and self._is_another(handed, old, tree):
                 return self._look_again(claim, handed, old, tree)
             text = f"{' '.join(handed.title.split())[:200]}\n\nTask: {handed.seals}\nCandidate: {handed.commit}\n"
             commit = old if empty else self.git.commit(tree, [old], text)
-        if not self.git.move(land, commit, fence=fence):
-            raise FenceLost(f"another worker has taken over the landing of {handed.seals}")
         red = self._recheck(handed, commit, hands)
         if red is not None:
-            return self._came_red(claim, handed, red, old)
+            return self._came_red(claim, handed, red, old, commit)
+        if not self.git.move(land, commit, fence=fence):
+            raise FenceLost(f"another worker has taken over the landing of {handed.seals}")
         if old == commit or self.git.move(line_of(target), commit, old or ZERO, fence=fence):
             return self.sealed(handed, commit)
         if self.git.ref(fence[0]) != fence[1]:
@@ -493,13 +494,12 @@ class LandingPipe:
         self._rebase(claim.task.id, handed.target, old, merge.tree)
         return Failed(error=message, kind="conflict", output=handed.output)
 
-    def _came_red(self, claim: Claim, handed: HandIn, evidence: Evidence, old: str) -> Outcome:
+    def _came_red(self, claim: Claim, handed: HandIn, evidence: Evidence, old: str, commit: str) -> Outcome:
         """To the same session: on what landed meanwhile its work is red."""
         place = handed.target
         if handed.land == "merge":
             place += f" (your clone now begins from that, at {old[:12]}, with your changes merged in)"
-            landing = self.git.ref(self.ref("land", handed.seals))
-            self._rebase(claim.task.id, handed.target, old, self.git.tree_of(landing))
+            self._rebase(claim.task.id, handed.target, old, self.git.tree_of(commit))
         error = evidence.complaint(f" on what would land on {place}")
         return Failed(error=error, kind="check", output=handed.output, evidence=evidence)
 
