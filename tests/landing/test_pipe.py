@@ -459,6 +459,45 @@ def test_a_branch_of_its_own(tmp_path):
     ground.close()
 
 
+def test_a_task_of_another_queue_with_the_same_id_has_a_branch_of_its_own(tmp_path):
+    ground = Ground(tmp_path / "branch", land="branch")
+    for number, name in enumerate(("queue", "queue", "another")):  # the second is in the place of the first
+        if number:
+            ground.close()
+            ground.make_queue(f"{tmp_path}/branch/{name}")
+        task = ground.put(f"of {number}")
+        ground.work(task, **{f"{number}_dot_txt": "x"})
+        ground.land(task)
+        assert ground.card(task).state is State.DONE
+        branch = f"pit/{task}-{number + 1}" if number else f"pit/{task}"
+        assert f"landed on {branch}" in ground.card(task).result.reason
+        assert ground.files(branch) == {"README", f"{number}.txt"}
+    git(ground.top, "branch", "pit/0002", "main")  # one of the person's own
+    task = ground.put("next")
+    ground.work(task, n_dot_txt="n")
+    ground.land(task)
+    assert ground.log(branch="pit/0002") == ["begin"]
+    assert ground.log(branch="pit/0002-2") == ["next", "begin"]
+    ground.close()
+
+
+def test_a_queue_in_the_place_of_another_lands_its_own_work(ground):
+    one, red = ground.put("one", created=1e9), ground.put("red", check="false", created=1e9)
+    ground.work(one, a_dot_txt="a")
+    ground.land(one)
+    ground.work(red, wrong_dot_txt="x")
+    ground.make_queue(ground.root)
+    two, three = ground.put("two"), ground.put("three")
+    assert (two, three) == (one, red)
+    ground.work(two, b_dot_txt="b")
+    ground.land(two)
+    assert ground.card(two).state is State.DONE
+    ground.work(three, c_dot_txt="c")
+    ground.land(three)
+    assert ground.log() == ["three", "two", "one", "begin"]
+    assert ground.files() == {"README", "a.txt", "b.txt", "c.txt"}
+
+
 def test_what_needs_work_that_landed_elsewhere_waits(ground):
     one = ground.put("one", extra={"land": "branch"})
     ground.work(one, a_dot_txt="a")

@@ -8,16 +8,15 @@ G is git in our own repository; B base, C candidate, L landing commit, OLD the l
               5 check       in a fresh clone of exactly C
               6 hand in     refs/pit/hand; the claim ends held, the slot is free
     land      7 fence       refs/pit/fence is this claim; L recorded and in the line: it has landed, go to 11
-              8 merge       merge-tree OLD C; L on OLD, or OLD itself where nothing is left to change
+              8 merge       merge-tree OLD C; L on OLD; refs/pit/land, under the fence
               9 recheck     in a fresh clone of exactly L, unless its tree is known to be green
-             10 land        refs/pit/land, under the fence; then, verifying the fence again, the line from OLD to L
+             10 land        one transaction: verify the fence, move the line from OLD to L
              11 seal        by the caller: the outcome is Done
     after    12 publish     the person's branch, if nothing is in the way; can be repeated
              13 clean       the clone and all refs but the candidate's
 
 A crash at any place: before 10 it has not landed, and the next one begins at 7 with the same candidate; after 10 it
-has, and the next one finds L in the line and seals. So a task is done if and only if it landed. L is recorded once it
-is green, not before: where it is OLD it is in the line already.
+has, and the next one finds L in the line and seals. So a task is done if and only if it landed.
 """
 
 from __future__ import annotations
@@ -95,6 +94,8 @@ class LandingPipe:
 
     def enter(self, task: Task, hands: Hands, tries: Sequence[Try] = ()) -> str:
         """The task's own clone; that of an earlier attempt as it left it, or caught up. Waits: a person must act."""
+        if self.clones.set_aside(task):
+            self.forget(task.id, approval=True)
         terms = self._settled(task)
         path = self.workspace(task.id)
         if terms.land != "pr":  # that begins from the remote's branch
@@ -106,7 +107,7 @@ class LandingPipe:
         self.ready()
         base = self._base(task, terms)
         self.git.set(self.ref("base", task.id), base)
-        self.clones.make(task.id, base, terms, hands)
+        self.clones.make(task, base, terms, hands)
         return path
 
     def _catch_up(self, task: Task, terms: Terms, hands: Hands) -> None:
@@ -143,6 +144,12 @@ class LandingPipe:
     def branch_of(self, task_id: str) -> str:
         """Its branch at the remote, where other queues have tasks of the same id."""
         return f"pit/{name_of(task_id)}-{self.queue[:6]}"
+
+    def _own_branch(self, task_id: str, commit: str) -> str:
+        """Its branch here, with a number where another is called so: the person's, or that of a task of another queue,
+        or of an earlier one in the same place.
+        """
+        return self.repository.free_branch(f"pit/{name_of(task_id)}", commit)
 
     def _line(self, terms: Terms, branch: str) -> str:
         """The branch with what has landed on it: here, or at the remote."""
@@ -234,7 +241,7 @@ class LandingPipe:
             commit=commit,
             base=base,
             tree=taken.tree,
-            target=f"pit/{name_of(parent_of(task) or task.id)}" if terms.land == "branch" else terms.onto,
+            target=self._own_branch(parent_of(task) or task.id, commit) if terms.land == "branch" else terms.onto,
             check=task.check if check_mode(task) == "strict" else "",
             green=evidence is not None and evidence.green,
             questions=_few(taken.questions),
@@ -327,7 +334,7 @@ class LandingPipe:
         self.ready()
         hand, land = self.git.look(self.ref("hand", task_id), self.ref("land", task_id))
         handed = self._read(task_id, hand)
-        if handed is None or not land.oid:
+        if handed is None or not _is_landing_of(land, handed):
             return handed, ""
         place = f"refs/pit/remote/{handed.target}" if handed.land == "pr" else line_of(handed.target)
         line = self.git.look(place)[0].oid
@@ -376,6 +383,8 @@ class LandingPipe:
             return self.sealed(self.hand_in_of(handed.seals) or handed, landed)
         if not handed.may_land:  # another one was handed in since it was chosen
             return held(task, handed, handed.questions)
+        if handed.land == "branch" and (own := self._own_branch(handed.seals, handed.commit)) != handed.target:
+            handed = self.note(handed, handed.replace(target=own))
         if parent is None:
             return self._turns(claim, handed, fence, hands)
         mine = self._lend(handed, fence)
@@ -406,8 +415,8 @@ class LandingPipe:
         """One try to land on the line as it is now; None if the line moved meanwhile."""
         target, land = handed.target, self.ref("land", handed.seals)
         if handed.land == "branch":
-            old = self.repository.line(target)
             commit = handed.commit
+            old = self._begun(target, commit)
         else:
             old = self._line(handed, target)
             frozen = self.files.frozen(handed.frozen, handed.tree, old)  # so that these paths cannot conflict
@@ -422,23 +431,30 @@ class LandingPipe:
             if handed.land == "pr":
                 # Green by itself, it is pushed as it is: what becomes of it together with others is tried at the forge.
                 red = self._recheck(handed, handed.commit, hands)
-                return Pulls(self).open(claim, handed) if red is None else self._came_red(claim, handed, red, old, "")
+                return Pulls(self).open(claim, handed) if red is None else self._came_red(claim, handed, red, old)
             tree = self.files.frozen(handed.frozen, merge.tree, old)
             empty = tree == self.git.tree_of(old)
             if handed.approved and not empty and self._is_another(handed, old, tree):
                 return self._look_again(claim, handed, old, tree)
             text = f"{' '.join(handed.title.split())[:200]}\n\nTask: {handed.seals}\nCandidate: {handed.commit}\n"
             commit = old if empty else self.git.commit(tree, [old], text)
-        red = self._recheck(handed, commit, hands)
-        if red is not None:
-            return self._came_red(claim, handed, red, old, commit)
         if not self.git.move(land, commit, fence=fence):
             raise FenceLost(f"another worker has taken over the landing of {handed.seals}")
+        red = self._recheck(handed, commit, hands)
+        if red is not None:
+            return self._came_red(claim, handed, red, old)
         if old == commit or self.git.move(line_of(target), commit, old or ZERO, fence=fence):
             return self.sealed(handed, commit)
         if self.git.ref(fence[0]) != fence[1]:
             raise FenceLost(f"another worker has taken over the landing of {handed.seals}")
         return None
+
+    def _begun(self, branch: str, commit: str) -> str:
+        """What has landed on a task's own branch: nothing, or this; GitTrouble if another was faster."""
+        line = self.repository.line(branch)
+        if line not in ("", commit):
+            raise GitTrouble(f"another task has landed on {branch} meanwhile")
+        return line
 
     def _is_another(self, handed: HandIn, old: str, tree: str) -> bool:
         """Whether what would land is another change than the one that was approved: its branch has moved since."""
@@ -494,12 +510,13 @@ class LandingPipe:
         self._rebase(claim.task.id, handed.target, old, merge.tree)
         return Failed(error=message, kind="conflict", output=handed.output)
 
-    def _came_red(self, claim: Claim, handed: HandIn, evidence: Evidence, old: str, commit: str) -> Outcome:
+    def _came_red(self, claim: Claim, handed: HandIn, evidence: Evidence, old: str) -> Outcome:
         """To the same session: on what landed meanwhile its work is red."""
         place = handed.target
         if handed.land == "merge":
             place += f" (your clone now begins from that, at {old[:12]}, with your changes merged in)"
-            self._rebase(claim.task.id, handed.target, old, self.git.tree_of(commit))
+            landing = self.git.ref(self.ref("land", handed.seals))
+            self._rebase(claim.task.id, handed.target, old, self.git.tree_of(landing))
         error = evidence.complaint(f" on what would land on {place}")
         return Failed(error=error, kind="check", output=handed.output, evidence=evidence)
 
@@ -541,6 +558,15 @@ class LandingPipe:
     def forget(self, task_id: str, *, approval: bool = False) -> None:
         """It went back to its agent: what was handed in is none any more, nor is an approval. Its clone stays."""
         self.git.drop(*(self.ref(what, task_id) for what in ("hand", "seen")[: 1 + approval]))
+
+
+def _is_landing_of(landing: Ref, handed: HandIn) -> bool:
+    """Whether this commit lands just that. It may be the branch's own last one, where nothing was left to change; or
+    that of another task so called, in a queue that was in the same place before.
+    """
+    if handed.land == "pr":  # the forge made it
+        return bool(landing.oid and handed.pr)
+    return landing.oid == handed.commit or f"\nCandidate: {handed.commit}\n".encode() in landing.data
 
 
 def _few(questions: Sequence[str]) -> tuple[str, ...]:
