@@ -125,7 +125,7 @@ def test_who_mends_the_branch_and_says_retry_has_it_begin_from_there(ground):
 def test_a_clone_that_was_not_finished_is_made_again(ground):
     task = ground.put()
     _, path = ground.enter(task)
-    os.unlink(f"{path}.ready")
+    os.unlink(f"{path}~ready")
     write(f"{path}/half.txt")
     ground.pipe.enter(ground.card(task).task, ground.hands)
     assert not os.path.exists(f"{path}/half.txt")
@@ -481,6 +481,20 @@ def test_a_task_of_another_queue_with_the_same_id_has_a_branch_of_its_own(tmp_pa
     ground.close()
 
 
+def test_what_is_landed_takes_no_clone_of_a_task_with_a_longer_id_along(tmp_path):
+    ground = Ground(tmp_path / "box", layout="mailbox")
+    for task in ("job", "job.2"):
+        ground.queue.put([Task(id=task, title=task)])
+    claim, path = ground.enter("job.2")
+    write(f"{path}/b.txt", "b")
+    ground.work("job", a_dot_txt="a")
+    ground.land("job")
+    ground.hand_in(claim)
+    ground.land("job.2")
+    assert ground.files() == {"README", "a.txt", "b.txt"}
+    ground.close()
+
+
 def test_a_queue_in_the_place_of_another_lands_its_own_work(ground):
     one, red = ground.put("one", created=1e9), ground.put("red", check="false", created=1e9)
     ground.work(one, a_dot_txt="a")
@@ -514,7 +528,7 @@ def test_files_are_copied_and_never_committed_and_the_set_up_runs_everywhere(tmp
     write(f"{ground.top}/.env", "TOKEN=1\n")
     task = ground.put(check="grep -q TOKEN .env && test -e made")
     assert isinstance(ground.work(task, a_dot_txt="x"), Release)
-    assert read(f"{ground.pipe.workspace(task)}.log") == "said\n"
+    assert read(f"{ground.pipe.workspace(task)}~log") == "said\n"
     ground.land(task)
     assert ground.files() == {"README", "a.txt", ".gitignore"}
     ground.close()

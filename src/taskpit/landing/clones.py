@@ -2,10 +2,12 @@
 
 <state>/taskpit/landing/<name>-<digest>/work/<queue>/
     <task>            its builder's clone, kept from attempt to attempt
-    <task>.ready      which directory that is, its target, when its task was made: another in its place is none of ours
-    <task>.log        what its set-up printed
-    <task>.review     its reviewer's clone
-    <task>.old-*      a `.git` with the commits of an earlier attempt, or the clone of another task so called
+    <task>~ready      which directory that is, its target, when its task was made: another in its place is none of ours
+    <task>~log        what its set-up printed
+    <task>~review     its reviewer's clone
+    <task>~old-*      a `.git` with the commits of an earlier attempt, or the clone of another task so called
+
+No id has a `~`, and any may have a dot.
 """
 
 from __future__ import annotations
@@ -132,7 +134,7 @@ class Clones:
 
     def names(self) -> list[str]:
         """The tasks that have a clone."""
-        return sorted(name.removesuffix(".ready") for name in fs.names(self._folder) if name.endswith(".ready"))
+        return sorted(name.removesuffix("~ready") for name in fs.names(self._folder) if name.endswith("~ready"))
 
     # -- whose it is -------------------------------------------------------------------------------
 
@@ -151,14 +153,14 @@ class Clones:
         path = self.path(task.id)
         if _read_mark(path)[2] in ("", _made(task)):
             return False
-        fs.move(path, f"{path}.old-{fs.fresh_name()}")
-        fs.remove(f"{path}.ready")
+        fs.move(path, f"{path}~old-{fs.fresh_name()}")
+        fs.remove(f"{path}~ready")
         return True
 
     def _mark(self, path: str, onto: str, made: str) -> None:
         """The clone is whole, and this directory is it. Its target is settled."""
         data = f"{_directory(path)}\n{onto}\n{made}\n".encode()
-        fs.replace(f"{path}.ready", data, sync=False)
+        fs.replace(f"{path}~ready", data, sync=False)
 
     # -- making them -------------------------------------------------------------------------------
 
@@ -166,15 +168,15 @@ class Clones:
         """The task's own clone is there; SetupFailed if its set-up is red."""
         path = self.path(task.id)
         fs.make_dir(self._folder)
-        fs.remove(f"{path}.ready")
-        self._furnish(path, base, terms, hands, f"{path}.log", branch=f"pit/{name_of(task.id)}", onto=terms.onto)
+        fs.remove(f"{path}~ready")
+        self._furnish(path, base, terms, hands, f"{path}~log", branch=f"pit/{name_of(task.id)}", onto=terms.onto)
         self._mark(path, terms.onto, _made(task))
 
     def check(self, task_id: str, command: str, commit: str, terms: Terms, hands: Hands) -> Evidence:
         """What a check shows on exactly this commit, in a clone that nothing else has touched."""
         place = path_of(f"{self._repository.folder}/check", task_id, f".{fs.fresh_name()}")
         try:
-            self._furnish(place, commit, terms, hands, f"{self.path(task_id)}.log")
+            self._furnish(place, commit, terms, hands, f"{self.path(task_id)}~log")
             return hands.run(command, place, self._limits.check_limit, env=terms.env)
         finally:
             remove(place)
@@ -185,8 +187,8 @@ class Clones:
         """
         path = self.path(handed.task)
         fs.make_dir(self._folder)
-        self._furnish(f"{path}.review", handed.commit, handed, hands, f"{path}.log")
-        return f"{path}.review"
+        self._furnish(f"{path}~review", handed.commit, handed, hands, f"{path}~log")
+        return f"{path}~review"
 
     def _furnish(
         self,
@@ -226,11 +228,11 @@ class Clones:
         are kept beside it. Its `.git` is a fresh one: what the agent did to the other is nothing that ours should meet.
         """
         path = self.path(task_id)
-        fresh = f"{path}.new"
+        fresh = f"{path}~new"
         self._repository.clone(fresh, base, f"pit/{name_of(task_id)}", target)
         if self.is_ours(path):
             if os.path.lexists(f"{path}/.git"):
-                fs.move(f"{path}/.git", f"{path}.old-{fs.fresh_name()}")
+                fs.move(f"{path}/.git", f"{path}~old-{fs.fresh_name()}")
             fs.move(f"{fresh}/.git", f"{path}/.git")
             remove(fresh)
         else:
@@ -243,9 +245,9 @@ class Clones:
     def remove(self, task_id: str) -> None:
         """All that is called after this task is gone."""
         path = self.path(task_id)
-        fs.remove(f"{path}.ready")
+        fs.remove(f"{path}~ready")
         for name in fs.names(self._folder):
-            if name == task_id or name.startswith(f"{task_id}."):
+            if name == task_id or name.startswith(f"{task_id}~"):
                 remove(f"{self._folder}/{name}")
 
 
@@ -263,7 +265,7 @@ def _directory(path: str) -> str:
 def _read_mark(path: str) -> tuple[str, str, str]:
     """The directory that was made ready there, its target, and when its task was made."""
     try:
-        directory, onto, made, _ = fs.read(f"{path}.ready", 4096)[0].decode().split("\n")
+        directory, onto, made, _ = fs.read(f"{path}~ready", 4096)[0].decode().split("\n")
     except (OSError, ValueError):
         return "", "", ""
     return directory, onto, made

@@ -291,5 +291,7 @@ class Lander:
             card = self.queue.store.read([handed.parent])[0] if handed.parent else None
             if card is not None and card.result is not None:
                 self.pipe.clean(handed.parent)
+                for racer in racers_of(card.task):
+                    self.pipe.clones.remove(racer)
         except (TaskpitError, OSError) as error:  # it has landed: the next look does this
             self.hands.say(f"after {handed.task} landed: {' '.join(str(error).split())[:250]}")
