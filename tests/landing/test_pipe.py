@@ -234,6 +234,19 @@ def test_a_conflict_goes_back_with_files_sides_and_target(ground):
     assert ground.log() == ["two", "one", "begin"]
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_a_conflict_that_its_agent_leaves_as_it_is_waits_for_a_person(ground, end):
+    one, two = ground.put("one"), ground.put("two")
+    ground.work(one, README=f"mine{end}")
+    ground.work(two, README=f"yours{end}")
+    ground.land(one)
+    ground.land(two)
+    ground.work(two)
+    assert ground.card(two).held == f"{REVIEW} by a person: README has the marks of a conflict"
+    assert ground.lander().waiting() == []
+    assert ground.log() == ["one", "begin"]
+
+
 def test_a_conflict_without_attempts_left_waits_for_a_person_with_its_candidate(ground):
     one, two = ground.put("one"), ground.put("two", max_attempts=1)
     ground.work(one, README="mine\n")
