@@ -383,6 +383,9 @@ class LandingPipe:
             return self.sealed(self.hand_in_of(handed.seals) or handed, landed)
         if not handed.may_land:  # another one was handed in since it was chosen
             return held(task, handed, handed.questions)
+        if changed := handed.outdated(task):
+            back = f"`pit review {task.id} --send-back TEXT` has it made and checked as the task says now"
+            return held(task, handed, [f"its task was edited since it was handed in ({changed}): {back}"])
         if handed.land == "branch" and (own := self._own_branch(handed.seals, handed.commit)) != handed.target:
             handed = self.note(handed, handed.replace(target=own))
         if parent is None:
