@@ -780,6 +780,11 @@ def test_what_an_agent_changed_in_a_submodule_is_told_by_its_name(ground, tmp_pa
     write(f"{path}/a.txt")
     ground.hand_in(claim)
     assert ground.card(other).held == f"{REVIEW} by a person: {told}"
+    another = ground.put()
+    claim, path = ground.enter(another)
+    os.rmdir(f"{path}/lib")  # not fetched, it is an empty directory, which tools clear away
+    ground.hand_in(claim)
+    assert ground.card(another).held == f"{REVIEW} by a person: lib is a submodule no longer"
 
 
 def test_candidates_are_kept_for_their_time_and_what_an_open_task_needs_for_longer(ground):

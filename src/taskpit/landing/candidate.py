@@ -176,6 +176,7 @@ class Candidates:
         """What in a candidate a person should see before it lands; the index holds it."""
         changes = [one for one in found if one.letter != "D"]
         lines = [f"{one.name} points to another repository" for one in changes if one.mode == GITLINK]
+        lines += [f"{one.name} is a submodule no longer" for one in found if one.old_mode == GITLINK != one.mode]
         blobs = [one for one in changes if one.mode != GITLINK]
         sizes = self._sizes([one.oid for one in blobs])
         lines += [
