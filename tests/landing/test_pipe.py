@@ -682,6 +682,14 @@ def test_a_task_that_is_to_land_where_no_branch_is_waits_and_spends_nothing(grou
     assert not os.path.exists(f"{ground.top}/ran")
 
 
+@pytest.mark.parametrize("name", ["main^", "main~0", "main@{0}"])
+def test_a_commit_near_a_branch_is_no_branch(ground, name):
+    """Nothing can land there, which is told before anything runs."""
+    ground.commit("a.txt")
+    with pytest.raises(Invalid, match="there is no branch"):
+        Repository(ground.top).require_branch(name)
+
+
 def test_done_twice_is_impossible_and_a_second_lander_finds_nothing(ground):
     task = ground.put()
     ground.work(task, a_dot_txt="x")

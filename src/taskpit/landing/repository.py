@@ -129,7 +129,7 @@ class Repository:
 
     def _theirs(self, branch: str) -> str:
         """The last commit of the person's branch; empty if there is no such branch."""
-        return outside(self.top, "rev-parse", "--verify", "--quiet", f"refs/heads/{branch}", ok=(0, 1, 128)).text
+        return outside(self.top, "show-ref", "--verify", "--hash", f"refs/heads/{branch}", ok=(0, 1, 128)).text
 
     def is_known(self) -> bool:
         """Whether ours is there: something was to land here before."""
