@@ -129,7 +129,7 @@ def nested_included(patch):
 
 def the_clone_is_not_looked_at(patch):
     """Whatever stands where the clone was is taken for it."""
-    patch.setattr(Clones, "is_ours", lambda _self, path: os.path.exists(f"{path}.ready"))
+    patch.setattr(Clones, "is_ours", lambda _self, path: os.path.exists(f"{path}~ready"))
 
 
 def the_base_is_noted_first(patch):

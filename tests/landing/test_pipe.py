@@ -125,7 +125,7 @@ def test_who_mends_the_branch_and_says_retry_has_it_begin_from_there(ground):
 def test_a_clone_that_was_not_finished_is_made_again(ground):
     task = ground.put()
     _, path = ground.enter(task)
-    os.unlink(f"{path}.ready")
+    os.unlink(f"{path}~ready")
     write(f"{path}/half.txt")
     ground.pipe.enter(ground.card(task).task, ground.hands)
     assert not os.path.exists(f"{path}/half.txt")
@@ -182,6 +182,20 @@ def test_red_on_what_would_land_goes_back_to_the_agent(ground):
     assert {"a.txt", "b.txt"} <= set(os.listdir(path))  # its clone has what landed and its own work
 
 
+def test_what_was_red_with_nothing_left_to_change_has_not_landed(ground):
+    one, two = ground.put("one"), ground.put("two", check="test ! -e b.txt || test -e c.txt")
+    ground.work(two, a_dot_txt="a")
+    ground.work(one, a_dot_txt="a", b_dot_txt="b")
+    ground.land(one)  # has all that the second changed, and is red with its check
+    ground.land(two)
+    assert ground.card(two).tries[-1].kind == "check"
+    ground.work(two, c_dot_txt="c")
+    ground.land(two)
+    assert ground.card(two).state is State.DONE
+    assert ground.log() == ["two", "one", "begin"]
+    assert os.path.exists(f"{ground.top}/c.txt")
+
+
 def test_the_land_check_guards_the_branch(ground):
     ground.terms = ground.terms.replace(land_check="test ! -e forbidden.txt")
     ground.pipe = ground.new_pipe()
@@ -218,6 +232,19 @@ def test_a_conflict_goes_back_with_files_sides_and_target(ground):
     assert ground.card(two).state is State.DONE
     assert git(ground.top, "show", "main:README") == "both"
     assert ground.log() == ["two", "one", "begin"]
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_a_conflict_that_its_agent_leaves_as_it_is_waits_for_a_person(ground, end):
+    one, two = ground.put("one"), ground.put("two")
+    ground.work(one, README=f"mine{end}")
+    ground.work(two, README=f"yours{end}")
+    ground.land(one)
+    ground.land(two)
+    ground.work(two)
+    assert ground.card(two).held == f"{REVIEW} by a person: README has the marks of a conflict"
+    assert ground.lander().waiting() == []
+    assert ground.log() == ["one", "begin"]
 
 
 def test_a_conflict_without_attempts_left_waits_for_a_person_with_its_candidate(ground):
@@ -445,6 +472,59 @@ def test_a_branch_of_its_own(tmp_path):
     ground.close()
 
 
+def test_a_task_of_another_queue_with_the_same_id_has_a_branch_of_its_own(tmp_path):
+    ground = Ground(tmp_path / "branch", land="branch")
+    for number, name in enumerate(("queue", "queue", "another")):  # the second is in the place of the first
+        if number:
+            ground.close()
+            ground.make_queue(f"{tmp_path}/branch/{name}")
+        task = ground.put(f"of {number}")
+        ground.work(task, **{f"{number}_dot_txt": "x"})
+        ground.land(task)
+        assert ground.card(task).state is State.DONE
+        branch = f"pit/{task}-{number + 1}" if number else f"pit/{task}"
+        assert f"landed on {branch}" in ground.card(task).result.reason
+        assert ground.files(branch) == {"README", f"{number}.txt"}
+    git(ground.top, "branch", "pit/0002", "main")  # one of the person's own
+    task = ground.put("next")
+    ground.work(task, n_dot_txt="n")
+    ground.land(task)
+    assert ground.log(branch="pit/0002") == ["begin"]
+    assert ground.log(branch="pit/0002-2") == ["next", "begin"]
+    ground.close()
+
+
+def test_what_is_landed_takes_no_clone_of_a_task_with_a_longer_id_along(tmp_path):
+    ground = Ground(tmp_path / "box", layout="mailbox")
+    for task in ("job", "job.2"):
+        ground.queue.put([Task(id=task, title=task)])
+    claim, path = ground.enter("job.2")
+    write(f"{path}/b.txt", "b")
+    ground.work("job", a_dot_txt="a")
+    ground.land("job")
+    ground.hand_in(claim)
+    ground.land("job.2")
+    assert ground.files() == {"README", "a.txt", "b.txt"}
+    ground.close()
+
+
+def test_a_queue_in_the_place_of_another_lands_its_own_work(ground):
+    one, red = ground.put("one", created=1e9), ground.put("red", check="false", created=1e9)
+    ground.work(one, a_dot_txt="a")
+    ground.land(one)
+    ground.work(red, wrong_dot_txt="x")
+    ground.make_queue(ground.root)
+    two, three = ground.put("two"), ground.put("three")
+    assert (two, three) == (one, red)
+    ground.work(two, b_dot_txt="b")
+    ground.land(two)
+    assert ground.card(two).state is State.DONE
+    ground.work(three, c_dot_txt="c")
+    ground.land(three)
+    assert ground.log() == ["three", "two", "one", "begin"]
+    assert ground.files() == {"README", "a.txt", "b.txt", "c.txt"}
+
+
 def test_what_needs_work_that_landed_elsewhere_waits(ground):
     one = ground.put("one", extra={"land": "branch"})
     ground.work(one, a_dot_txt="a")
@@ -461,7 +541,7 @@ def test_files_are_copied_and_never_committed_and_the_set_up_runs_everywhere(tmp
     write(f"{ground.top}/.env", "TOKEN=1\n")
     task = ground.put(check="grep -q TOKEN .env && test -e made")
     assert isinstance(ground.work(task, a_dot_txt="x"), Release)
-    assert read(f"{ground.pipe.workspace(task)}.log") == "said\n"
+    assert read(f"{ground.pipe.workspace(task)}~log") == "said\n"
     ground.land(task)
     assert ground.files() == {"README", "a.txt", ".gitignore"}
     ground.close()
@@ -602,6 +682,14 @@ def test_a_task_that_is_to_land_where_no_branch_is_waits_and_spends_nothing(grou
     assert not os.path.exists(f"{ground.top}/ran")
 
 
+@pytest.mark.parametrize("name", ["main^", "main~0", "main@{0}"])
+def test_a_commit_near_a_branch_is_no_branch(ground, name):
+    """Nothing can land there, which is told before anything runs."""
+    ground.commit("a.txt")
+    with pytest.raises(Invalid, match="there is no branch"):
+        Repository(ground.top).require_branch(name)
+
+
 def test_done_twice_is_impossible_and_a_second_lander_finds_nothing(ground):
     task = ground.put()
     ground.work(task, a_dot_txt="x")
@@ -700,6 +788,11 @@ def test_what_an_agent_changed_in_a_submodule_is_told_by_its_name(ground, tmp_pa
     write(f"{path}/a.txt")
     ground.hand_in(claim)
     assert ground.card(other).held == f"{REVIEW} by a person: {told}"
+    another = ground.put()
+    claim, path = ground.enter(another)
+    os.rmdir(f"{path}/lib")  # not fetched, it is an empty directory, which tools clear away
+    ground.hand_in(claim)
+    assert ground.card(another).held == f"{REVIEW} by a person: lib is a submodule no longer"
 
 
 def test_candidates_are_kept_for_their_time_and_what_an_open_task_needs_for_longer(ground):

@@ -122,6 +122,33 @@ def test_an_approval_names_what_was_seen(looked):
     assert looked.card(task).held.startswith(REVIEW)
 
 
+def test_a_change_waits_on_while_the_tasks_file_is_elsewhere(looked):
+    """Moved by hand, or on another branch of a tracked queue: a lander that looks just then throws nothing away."""
+    task = looked.put("one")
+    looked.work(task, a_dot_txt="x")
+    (name,) = os.listdir(f"{looked.root}/food")
+    os.rename(f"{looked.root}/food/{name}", f"{looked.folder}/{name}")
+    assert looked.lander().waiting() == []
+    os.rename(f"{looked.folder}/{name}", f"{looked.root}/food/{name}")
+    assert "landed on main" in looked.pit("review", task, "--approve")
+    assert looked.log() == ["one", "begin"]
+
+
+def test_what_was_handed_in_before_its_task_was_edited_is_not_what_is_asked_for(looked):
+    git(looked.top, "branch", "release")
+    for option, value in (("check", "test -e b-check"), ("set", "onto=release")):
+        task = looked.put(option, check="true")
+        looked.work(task, **{f"{option}_dot_txt": "x"})
+        looked.pit("edit", task, f"--{option}", value)
+        assert "was edited since it was handed in" in looked.pit("review", task, "--approve")
+        looked.pit("review", task, "--send-back", "as it says now")
+        looked.work(task, **{f"b-{option}": "x"})
+        looked.pit("review", task, "--approve")
+        assert looked.card(task).state is State.DONE
+    assert looked.log() == ["check", "begin"]
+    assert looked.log(branch="release") == ["set", "begin"]
+
+
 def test_editing_the_tasks_file_approves_nothing(looked):
     """Whoever may write to the queue's folder can change the hold; what may land is noted elsewhere."""
     task = looked.put()

@@ -84,7 +84,7 @@ def test_what_a_reviewer_sends_back_is_built_again_and_lands_once_it_approves(ju
     assert ("approved", "reviewer-1") in told
     words = [line.split()[1] for line in printed.splitlines()]
     assert words == ["claimed", "handed", "reviews", "sent", "claimed", "handed", "reviews", "approved", "done"]
-    assert not os.path.exists(f"{judged.pipe.workspace(task)}.review")
+    assert not os.path.exists(f"{judged.pipe.workspace(task)}~review")
 
 
 def test_whatever_a_reviewer_does_to_its_files_the_candidate_lands(judged):

@@ -100,12 +100,19 @@ class Ground:
         self.folder = str(folder)
         self.top = f"{folder}/repository"
         make_repository(self.top, objects)
-        self.root = f"{folder}/queue"
+        self.hands = Hands()
+        self.terms = Terms(**{"land": "merge", "onto": "main", **terms})
+        self.make_queue(f"{folder}/queue", layout)
+
+    def make_queue(self, root, layout="pit"):
+        """A new queue is there, and is ours; what was in its place is moved away."""
+        if os.path.exists(root):
+            self.queue.close()
+            os.rename(root, f"{root}.before")
+        self.root = root
         init(self.root, layout)
         write(f"{self.root}/.taskpit/config.toml", CONFIG)
         self.queue = Queue.open(self.root)
-        self.hands = Hands()
-        self.terms = Terms(**{"land": "merge", "onto": "main", **terms})
         self.pipe = self.new_pipe()
 
     def new_pipe(self):

@@ -42,6 +42,8 @@ SECRETS = re.compile(
     rb"-----BEGIN [A-Z ]*PRIVATE KEY-----|\bAKIA[0-9A-Z]{16}\b|\bgh[pousr]_[A-Za-z0-9]{36}\b|\bglpat-[\w-]{20}"
     rb"|\bsk-ant-[\w-]{20}|\bxox[abprs]-[\w-]{10}|\bAIza[\w-]{35}\b"
 )
+#: The lines by which git marks both sides of a conflict: where all of them stand, nobody has decided.
+MARKS = tuple(re.compile(line, re.MULTILINE) for line in (rb"^<{7} ", rb"^={7}\r?$", rb"^>{7} "))
 _HUNK = re.compile(rb"\A@@ -\d+(,\d+)? \+\d+(,\d+)? @@.*", re.DOTALL)
 #: Modes: of files, of links, of a pointer to another repository, and of what is not there.
 FILE, PROGRAM, LINK, GITLINK, NOTHING = "100644", "100755", "120000", "160000", "000000"
@@ -174,6 +176,7 @@ class Candidates:
         """What in a candidate a person should see before it lands; the index holds it."""
         changes = [one for one in found if one.letter != "D"]
         lines = [f"{one.name} points to another repository" for one in changes if one.mode == GITLINK]
+        lines += [f"{one.name} is a submodule no longer" for one in found if one.old_mode == GITLINK != one.mode]
         blobs = [one for one in changes if one.mode != GITLINK]
         sizes = self._sizes([one.oid for one in blobs])
         lines += [
@@ -184,6 +187,8 @@ class Candidates:
         looked_at = self.git.blobs([oid for oid, size in sizes.items() if size <= LOOKED_AT])
         spilt = {oid for oid, data in looked_at.items() if SECRETS.search(data)}
         lines += [f"{one.name} looks like a secret" for one in blobs if one.oid in spilt or _is_secret(one)]
+        marked = {oid for oid, data in looked_at.items() if all(mark.search(data) for mark in MARKS)}
+        lines += [f"{one.name} has the marks of a conflict" for one in blobs if one.oid in marked]
         if filtered := self._filtered(blobs, index):
             lines.append(f"{', '.join(filtered[:5])} would go through a git filter, which landing does not run")
         return lines

@@ -2,10 +2,12 @@
 
 <state>/taskpit/landing/<name>-<digest>/work/<queue>/
     <task>            its builder's clone, kept from attempt to attempt
-    <task>.ready      which directory that is, and its target: another in its place is none of ours
-    <task>.log        what its set-up printed
-    <task>.review     its reviewer's clone
-    <task>.old-*      a `.git` with the commits of an earlier attempt
+    <task>~ready      which directory that is, its target, when its task was made: another in its place is none of ours
+    <task>~log        what its set-up printed
+    <task>~review     its reviewer's clone
+    <task>~old-*      a `.git` with the commits of an earlier attempt, or the clone of another task so called
+
+No id has a `~`, and any may have a dot.
 """
 
 from __future__ import annotations
@@ -18,11 +20,12 @@ import subprocess
 import time
 
 from taskpit import fs
+from taskpit.clock import iso
 from taskpit.landing.candidate import Candidates
 from taskpit.landing.repository import Repository, remove
 from taskpit.landing.values import HandIn, Hands, SetupFailed, Terms, name_of
 from taskpit.schema import path_of
-from taskpit.task import Evidence
+from taskpit.task import Evidence, Task
 
 # -- what a set-up made ----------------------------------------------------------------------------
 # Kept so that the next clone has it without running it again. Copied, never linked.
@@ -131,7 +134,7 @@ class Clones:
 
     def names(self) -> list[str]:
         """The tasks that have a clone."""
-        return sorted(name.removesuffix(".ready") for name in fs.names(self._folder) if name.endswith(".ready"))
+        return sorted(name.removesuffix("~ready") for name in fs.names(self._folder) if name.endswith("~ready"))
 
     # -- whose it is -------------------------------------------------------------------------------
 
@@ -143,26 +146,37 @@ class Clones:
         """The branch that was settled when its clone was made; empty if none was."""
         return _read_mark(self.path(task_id))[1]
 
-    def _mark(self, path: str, onto: str) -> None:
+    def set_aside(self, task: Task) -> bool:
+        """No clone stands there that was made for another task so called, in a queue that was in the same place
+        before; whether one did.
+        """
+        path = self.path(task.id)
+        if _read_mark(path)[2] in ("", _made(task)):
+            return False
+        fs.move(path, f"{path}~old-{fs.fresh_name()}")
+        fs.remove(f"{path}~ready")
+        return True
+
+    def _mark(self, path: str, onto: str, made: str) -> None:
         """The clone is whole, and this directory is it. Its target is settled."""
-        data = f"{_directory(path)}\n{onto}\n".encode()
-        fs.replace(f"{path}.ready", data, sync=False)
+        data = f"{_directory(path)}\n{onto}\n{made}\n".encode()
+        fs.replace(f"{path}~ready", data, sync=False)
 
     # -- making them -------------------------------------------------------------------------------
 
-    def make(self, task_id: str, base: str, terms: Terms, hands: Hands) -> None:
+    def make(self, task: Task, base: str, terms: Terms, hands: Hands) -> None:
         """The task's own clone is there; SetupFailed if its set-up is red."""
-        path = self.path(task_id)
+        path = self.path(task.id)
         fs.make_dir(self._folder)
-        fs.remove(f"{path}.ready")
-        self._furnish(path, base, terms, hands, f"{path}.log", branch=f"pit/{name_of(task_id)}", onto=terms.onto)
-        self._mark(path, terms.onto)
+        fs.remove(f"{path}~ready")
+        self._furnish(path, base, terms, hands, f"{path}~log", branch=f"pit/{name_of(task.id)}", onto=terms.onto)
+        self._mark(path, terms.onto, _made(task))
 
     def check(self, task_id: str, command: str, commit: str, terms: Terms, hands: Hands) -> Evidence:
         """What a check shows on exactly this commit, in a clone that nothing else has touched."""
         place = path_of(f"{self._repository.folder}/check", task_id, f".{fs.fresh_name()}")
         try:
-            self._furnish(place, commit, terms, hands, f"{self.path(task_id)}.log")
+            self._furnish(place, commit, terms, hands, f"{self.path(task_id)}~log")
             return hands.run(command, place, self._limits.check_limit, env=terms.env)
         finally:
             remove(place)
@@ -173,8 +187,8 @@ class Clones:
         """
         path = self.path(handed.task)
         fs.make_dir(self._folder)
-        self._furnish(f"{path}.review", handed.commit, handed, hands, f"{path}.log")
-        return f"{path}.review"
+        self._furnish(f"{path}~review", handed.commit, handed, hands, f"{path}~log")
+        return f"{path}~review"
 
     def _furnish(
         self,
@@ -214,27 +228,32 @@ class Clones:
         are kept beside it. Its `.git` is a fresh one: what the agent did to the other is nothing that ours should meet.
         """
         path = self.path(task_id)
-        fresh = f"{path}.new"
+        fresh = f"{path}~new"
         self._repository.clone(fresh, base, f"pit/{name_of(task_id)}", target)
         if self.is_ours(path):
             if os.path.lexists(f"{path}/.git"):
-                fs.move(f"{path}/.git", f"{path}.old-{fs.fresh_name()}")
+                fs.move(f"{path}/.git", f"{path}~old-{fs.fresh_name()}")
             fs.move(f"{fresh}/.git", f"{path}/.git")
             remove(fresh)
         else:
             remove(path)
             fs.move(fresh, path)
-            self._mark(path, target)
+            self._mark(path, target, _read_mark(path)[2])
         with Candidates(self._repository.git).index(was) as index:  # what is no longer there goes
             self._repository.git.run("read-tree", "--reset", "-u", tree, tree=path, index=index)
 
     def remove(self, task_id: str) -> None:
         """All that is called after this task is gone."""
         path = self.path(task_id)
-        fs.remove(f"{path}.ready")
+        fs.remove(f"{path}~ready")
         for name in fs.names(self._folder):
-            if name == task_id or name.startswith(f"{task_id}."):
+            if name == task_id or name.startswith(f"{task_id}~"):
                 remove(f"{self._folder}/{name}")
+
+
+def _made(task: Task) -> str:
+    """By which a task is told from another so called; empty if nobody knows when it was made."""
+    return iso(task.created) if task.created else ""
 
 
 def _directory(path: str) -> str:
@@ -243,10 +262,10 @@ def _directory(path: str) -> str:
     return f"{status.st_dev}:{status.st_ino}" if status and stat.S_ISDIR(status.st_mode) else "none"
 
 
-def _read_mark(path: str) -> tuple[str, str]:
-    """The directory that was made ready there, and its target."""
+def _read_mark(path: str) -> tuple[str, str, str]:
+    """The directory that was made ready there, its target, and when its task was made."""
     try:
-        directory, onto, _ = fs.read(f"{path}.ready", 4096)[0].decode().split("\n")
+        directory, onto, made, _ = fs.read(f"{path}~ready", 4096)[0].decode().split("\n")
     except (OSError, ValueError):
-        return "", ""
-    return directory, onto
+        return "", "", ""
+    return directory, onto, made

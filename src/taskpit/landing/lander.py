@@ -114,9 +114,10 @@ class Lander:
         handed = self._handed
         cards = dict(zip(handed, self.queue.store.read(list(handed)), strict=True))
         for task_id, card in cards.items():
-            lost = card is not None and card.state is State.FAILED and bool(handed[task_id].parent)
-            if card is None or card.state is State.DONE or lost:  # a racer's candidate is kept, its clone is not
-                self._afterwards(handed[task_id])
+            if card is None:  # its file is elsewhere for now: moved by hand, or on another branch of a tracked queue
+                continue
+            if card.state is State.DONE or (card.state is State.FAILED and handed[task_id].parent):
+                self._afterwards(handed[task_id])  # a racer's candidate is kept, its clone is not
         self._pulled = [one for task_id, one in handed.items() if is_open(cards[task_id], one)]
         return [one for task_id, one in handed.items() if is_to_land(cards[task_id], one)]
 
@@ -283,11 +284,14 @@ class Lander:
     def _afterwards(self, handed: HandIn) -> None:
         """The person's branch has it, if nothing is in the way; what only landing needed is gone."""
         try:
-            for line in self.pipe.publish(handed.target) if handed.land != "pr" else ():
+            where = handed.target if handed.land == "merge" else ""  # a branch of its own may have got a number since
+            for line in self.pipe.publish(where) if handed.land != "pr" else ():
                 self.hands.say(line)
             self.pipe.clean(handed.task)
             card = self.queue.store.read([handed.parent])[0] if handed.parent else None
             if card is not None and card.result is not None:
                 self.pipe.clean(handed.parent)
+                for racer in racers_of(card.task):
+                    self.pipe.clones.remove(racer)
         except (TaskpitError, OSError) as error:  # it has landed: the next look does this
             self.hands.say(f"after {handed.task} landed: {' '.join(str(error).split())[:250]}")

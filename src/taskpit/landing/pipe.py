@@ -94,6 +94,8 @@ class LandingPipe:
 
     def enter(self, task: Task, hands: Hands, tries: Sequence[Try] = ()) -> str:
         """The task's own clone; that of an earlier attempt as it left it, or caught up. Waits: a person must act."""
+        if self.clones.set_aside(task):
+            self.forget(task.id, approval=True)
         terms = self._settled(task)
         path = self.workspace(task.id)
         if terms.land != "pr":  # that begins from the remote's branch
@@ -105,7 +107,7 @@ class LandingPipe:
         self.ready()
         base = self._base(task, terms)
         self.git.set(self.ref("base", task.id), base)
-        self.clones.make(task.id, base, terms, hands)
+        self.clones.make(task, base, terms, hands)
         return path
 
     def _catch_up(self, task: Task, terms: Terms, hands: Hands) -> None:
@@ -142,6 +144,12 @@ class LandingPipe:
     def branch_of(self, task_id: str) -> str:
         """Its branch at the remote, where other queues have tasks of the same id."""
         return f"pit/{name_of(task_id)}-{self.queue[:6]}"
+
+    def _own_branch(self, task_id: str, commit: str) -> str:
+        """Its branch here, with a number where another is called so: the person's, or that of a task of another queue,
+        or of an earlier one in the same place.
+        """
+        return self.repository.free_branch(f"pit/{name_of(task_id)}", commit)
 
     def _line(self, terms: Terms, branch: str) -> str:
         """The branch with what has landed on it: here, or at the remote."""
@@ -233,7 +241,7 @@ class LandingPipe:
             commit=commit,
             base=base,
             tree=taken.tree,
-            target=f"pit/{name_of(parent_of(task) or task.id)}" if terms.land == "branch" else terms.onto,
+            target=self._own_branch(parent_of(task) or task.id, commit) if terms.land == "branch" else terms.onto,
             check=task.check if check_mode(task) == "strict" else "",
             green=evidence is not None and evidence.green,
             questions=_few(taken.questions),
@@ -326,7 +334,7 @@ class LandingPipe:
         self.ready()
         hand, land = self.git.look(self.ref("hand", task_id), self.ref("land", task_id))
         handed = self._read(task_id, hand)
-        if handed is None or not land.oid:
+        if handed is None or not _is_landing_of(land, handed):
             return handed, ""
         place = f"refs/pit/remote/{handed.target}" if handed.land == "pr" else line_of(handed.target)
         line = self.git.look(place)[0].oid
@@ -375,6 +383,11 @@ class LandingPipe:
             return self.sealed(self.hand_in_of(handed.seals) or handed, landed)
         if not handed.may_land:  # another one was handed in since it was chosen
             return held(task, handed, handed.questions)
+        if changed := handed.outdated(task):
+            back = f"`pit review {task.id} --send-back TEXT` has it made and checked as the task says now"
+            return held(task, handed, [f"its task was edited since it was handed in ({changed}): {back}"])
+        if handed.land == "branch" and (own := self._own_branch(handed.seals, handed.commit)) != handed.target:
+            handed = self.note(handed, handed.replace(target=own))
         if parent is None:
             return self._turns(claim, handed, fence, hands)
         mine = self._lend(handed, fence)
@@ -405,8 +418,8 @@ class LandingPipe:
         """One try to land on the line as it is now; None if the line moved meanwhile."""
         target, land = handed.target, self.ref("land", handed.seals)
         if handed.land == "branch":
-            old = self.repository.line(target)
             commit = handed.commit
+            old = self._begun(target, commit)
         else:
             old = self._line(handed, target)
             frozen = self.files.frozen(handed.frozen, handed.tree, old)  # so that these paths cannot conflict
@@ -438,6 +451,13 @@ class LandingPipe:
         if self.git.ref(fence[0]) != fence[1]:
             raise FenceLost(f"another worker has taken over the landing of {handed.seals}")
         return None
+
+    def _begun(self, branch: str, commit: str) -> str:
+        """What has landed on a task's own branch: nothing, or this; GitTrouble if another was faster."""
+        line = self.repository.line(branch)
+        if line not in ("", commit):
+            raise GitTrouble(f"another task has landed on {branch} meanwhile")
+        return line
 
     def _is_another(self, handed: HandIn, old: str, tree: str) -> bool:
         """Whether what would land is another change than the one that was approved: its branch has moved since."""
@@ -541,6 +561,15 @@ class LandingPipe:
     def forget(self, task_id: str, *, approval: bool = False) -> None:
         """It went back to its agent: what was handed in is none any more, nor is an approval. Its clone stays."""
         self.git.drop(*(self.ref(what, task_id) for what in ("hand", "seen")[: 1 + approval]))
+
+
+def _is_landing_of(landing: Ref, handed: HandIn) -> bool:
+    """Whether this commit lands just that. It may be the branch's own last one, where nothing was left to change; or
+    that of another task so called, in a queue that was in the same place before.
+    """
+    if handed.land == "pr":  # the forge made it
+        return bool(landing.oid and handed.pr)
+    return landing.oid == handed.commit or f"\nCandidate: {handed.commit}\n".encode() in landing.data
 
 
 def _few(questions: Sequence[str]) -> tuple[str, ...]:

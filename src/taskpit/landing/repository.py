@@ -129,7 +129,7 @@ class Repository:
 
     def _theirs(self, branch: str) -> str:
         """The last commit of the person's branch; empty if there is no such branch."""
-        return outside(self.top, "rev-parse", "--verify", "--quiet", f"refs/heads/{branch}", ok=(0, 1, 128)).text
+        return outside(self.top, "show-ref", "--verify", "--hash", f"refs/heads/{branch}", ok=(0, 1, 128)).text
 
     def is_known(self) -> bool:
         """Whether ours is there: something was to land here before."""
@@ -407,14 +407,17 @@ class Repository:
         """A branch of the person's is what this ref of ours is; the branch. Where they have another so called, it has
         a number.
         """
-        commit = self.git.ref(ref)
+        name = self.free_branch(branch, self.git.ref(ref))
+        if not self._theirs(name):
+            self._refuse(self._settings(), f"{ref}:refs/heads/{name}")
+            self._bring(f"{ref}:refs/heads/{name}")
+        return name
+
+    def free_branch(self, branch: str, commit: str) -> str:
+        """This name, or the first with a number, under which there is no other commit, neither theirs nor ours."""
         for number in range(1, 100):
             name = branch if number == 1 else f"{branch}-{number}"
-            there = self._theirs(name)
-            if not there:
-                self._refuse(self._settings(), f"{ref}:refs/heads/{name}")
-                self._bring(f"{ref}:refs/heads/{name}")
-            if there in ("", commit):
+            if {self.line(name), self._theirs(name)} <= {"", commit}:
                 return name
         raise GitTrouble(f"there are 99 branches like {branch} already", hint="Delete those that you do not need.")
 

@@ -151,6 +151,13 @@ class HandIn(Terms):
         """Whether nobody must look at it any more."""
         return bool(self.approved) or (self.review == "none" and not self.questions)
 
+    def outdated(self, task: Task) -> str:
+        """Which of the things that its task asks for is another now than when this was handed in; empty if none is."""
+        asked = {key: task.extra[key] for key in ("land", "onto") if key in task.extra}
+        if self.check and task.check:
+            asked["check"] = task.check
+        return ", ".join(sorted(key for key, value in asked.items() if value != getattr(self, key)))
+
     def summary(self) -> dict[str, object]:
         """What is told beside the task."""
         return {
