@@ -79,7 +79,7 @@ class Config(Value):
     backoff: float = 10.0
     #: The longest such pause.
     backoff_longest: float = 3600.0
-    #: This many identical failures in a row choke: the task waits for a person.
+    #: This many identical failures in a row choke: the task waits for a person. So does one that is split more often.
     choke: int = 3
     #: A task that loses its worker this often waits for a person.
     losses: int = 5

@@ -72,7 +72,7 @@ def settle(claim: Claim, outcome: Outcome, tries: Sequence[Try], config: Config,
         case Release(reason=reason, task=task, action=action):
             return End(claim=claim, task=task, action=action, details=reason)
         case Split():
-            return _split(claim, outcome, now)
+            return _split(claim, outcome, config, now)
         case Ask():
             return _ask(claim, outcome)
         case _:
@@ -200,14 +200,19 @@ def _end_for_good(claim: Claim, outcome: Failed, attempt: Try, now: float) -> En
     return End(claim=claim, result=result, attempt=attempt, action=action, details=_short(outcome.error))
 
 
-def _split(claim: Claim, outcome: Split, now: float) -> End:
+#: What whoever gets a task is told whose parts are done.
+WHOLE = "Now that they are done: see that the whole is right."
+
+
+def _split(claim: Claim, outcome: Split, config: Config, now: float) -> End:
+    """Its parts enter. One that is split again and again, each time its parts are done, waits for a person then."""
     ids = tuple(child.id for child in outcome.children)
     details = f"into {', '.join(ids)}"
     if outcome.wait:
-        text = f"It was split {details}. Now that they are done: see that the whole is right."
-        body = f"{claim.task.body.rstrip()}\n\n{text}\n"
-        needs = tuple(dict.fromkeys((*claim.task.needs, *ids)))
-        waiting = claim.task.replace(needs=needs, big=False, body=body.lstrip())
+        body = f"{claim.task.body.rstrip()}\n\nIt was split {details}. {WHOLE}\n"
+        needs, times = tuple(dict.fromkeys((*claim.task.needs, *ids))), body.count(WHOLE)
+        hold = f"it was split {times} times: look whether that leads anywhere" if times > config.choke else ""
+        waiting = claim.task.replace(needs=needs, big=False, body=body.lstrip(), hold=hold)
         waits = f"{FOR_PARTS}{', '.join(ids)}"
         return End(claim=claim, task=waiting, children=outcome.children, action="split_task", details=waits)
     result = Result(

@@ -213,6 +213,19 @@ def test_a_split_is_done_or_waits_for_every_part():
     assert waits.task.big is False, "whoever puts the parts together is a worker like any other"
 
 
+def test_a_task_that_is_split_each_time_its_parts_are_done_waits_for_a_person():
+    """An agent that answers every look at the whole with more parts would go on for as long as there is money."""
+    task, held = TASK, []
+    for number in range(CONFIG.choke + 2):
+        part = Task(id=f"part-{number}", title="more")
+        end = settle(Claim(task=task, worker="w", fence="w"), Split(children=(part,), wait=True), [], CONFIG, NOW)
+        assert end.children == (part,)
+        task = end.task.replace(hold="")
+        held.append(end.task.hold)
+    assert [bool(hold) for hold in held] == [False] * CONFIG.choke + [True, True]
+    assert held[-1].startswith(f"it was split {CONFIG.choke + 2} times")
+
+
 def test_a_question_holds_it_and_the_answer_stands_in_the_task():
     end = settle(claim(), Ask(question="Which\nfont?", key="fonts", wanted="a name"), [], CONFIG, NOW)
 
