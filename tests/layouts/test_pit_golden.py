@@ -170,6 +170,18 @@ def test_workers_a_pit_cannot_carry(text):
         PIT.check_worker(text)
 
 
+@pytest.mark.parametrize("layout", ["pit", "workspace"])
+@pytest.mark.parametrize("bullet", ["- **done-when**: `make test`", "- **Done-When**: `make test` is green"])
+def test_a_check_counts_with_its_colon_outside_too(layout, bullet):
+    """It was text, and the task was done without a check. What is written back says the same."""
+    kind = get(layout)
+    spot = Spot(state=State.READY, id="0007", slug="x" if kind.slugged else "")
+    task = kind.load(spot, f"# food-0007-x\n- **task:** x\n{bullet}\n- **Priority**: High\n\nbody\n".encode())
+    assert (task.check, task.priority) == ("make test", 0)
+    changed = kind.load(spot, kind.dump(task.replace(check="make lint")))
+    assert (changed.check, changed.body) == ("make lint", task.body)
+
+
 def test_a_strangers_result_is_all_output():
     spot = PIT.spot("done", "food-0007-reverse-string.result.md")
     result, task = PIT.load_result(spot, b"I did it.\n\xff\n")
