@@ -10,7 +10,7 @@ from itertools import filterfalse
 from taskpit import errors
 from taskpit.clock import Clock, iso
 from taskpit.config import Config
-from taskpit.rules import ANY, check_task, drawn, find_cycle, suits
+from taskpit.rules import ANY, check_task, drawn, find_cycle, suits, tangled
 from taskpit.task import (
     SCHEDULES,
     Claim,
@@ -146,16 +146,15 @@ class Queue:
                 raise errors.Invalid("activities cannot race", hint="Use another layout: `pit convert`.", id=task.id)
 
     def _refuse_circles(self, tasks: Sequence[Task]) -> None:
-        new = {task.id: task for task in tasks}
-
-        def needs_of(task_id: str) -> Iterable[str]:
-            if task_id in new:
-                return new[task_id].needs
-            card = self.store.read([task_id])[0]
-            return card.task.needs if card is not None and card.state is State.READY else ()
-
+        """Invalid if some of these would wait for each other. What waits already is read once, however long a chain."""
+        waiting = {task.id: task for task in tasks}
+        others = {need: None for task in tasks for need in task.needs if need not in waiting}
+        near = self.store.read(list(others))
+        if any(card is not None and card.state is State.READY and card.task.needs for card in near):
+            waiting = {card.task.id: card.task for card in cards(self.store, State.READY, tied=True)} | waiting
+        stuck = tangled(waiting)
         for task in tasks:
-            circle = find_cycle(task.id, needs_of) if task.needs else []
+            circle = find_cycle(task.id, lambda key: stuck[key].needs if key in stuck else ())
             if circle:
                 text = f"these tasks would wait for each other: {' -> '.join(circle)}"
                 raise errors.Invalid(text, hint="Leave out one of these needs.", circle=circle)
