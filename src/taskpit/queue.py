@@ -80,13 +80,14 @@ class Queue:
 
     # -- in ----------------------------------------------------------------------------------------
 
-    def put(self, tasks: Sequence[Task], each: Callable[[str, Said], None] | None = None) -> list[tuple[str, Said]]:
+    def put(self, tasks: Iterable[Task], each: Callable[[str, Said], None] | None = None) -> list[tuple[str, Said]]:
         """Each is in the queue for good; those without an id get one. Ids and what was said, in order.
 
         All are checked before any is put: bad input changes nothing. Conflict if an id is known with
         other content; the tasks before it in the list are in, and of those after it at most CHUNK.
         `each` is told of every task that is in, in order, a CHUNK at a time.
         """
+        tasks = list(tasks)  # what can be gone through only once would be at its end before any is put
         ready = self._prepare(tasks)
         said: list[tuple[str, Said]] = []
         for start in range(0, len(ready), CHUNK):
@@ -184,6 +185,8 @@ class Queue:
 
         A task named by id that can't be had raises: Nothing, Held, Lost, Conflict or NotFound, with the reason.
         """
+        if count < 0:
+            raise errors.Invalid(f"{count} tasks cannot be claimed")
         want = Want(
             worker=worker,
             kind=kind,
