@@ -215,6 +215,8 @@ class Queue(Verbs):
         **told: Any,
     ) -> Pool:
         """The workers that `work` runs."""
+        if n < 1:
+            raise Invalid("n must be at least 1: without workers it would wait for ever")
         options = PoolOptions(
             slots=n,
             name=worker,

@@ -10,7 +10,7 @@ from itertools import filterfalse
 from taskpit import errors
 from taskpit.clock import Clock, iso
 from taskpit.config import Config
-from taskpit.rules import ANY, check_task, drawn, find_cycle, suits
+from taskpit.rules import ANY, check_task, drawn, find_cycle, suits, tangled
 from taskpit.task import (
     SCHEDULES,
     Claim,
@@ -80,13 +80,14 @@ class Queue:
 
     # -- in ----------------------------------------------------------------------------------------
 
-    def put(self, tasks: Sequence[Task], each: Callable[[str, Said], None] | None = None) -> list[tuple[str, Said]]:
+    def put(self, tasks: Iterable[Task], each: Callable[[str, Said], None] | None = None) -> list[tuple[str, Said]]:
         """Each is in the queue for good; those without an id get one. Ids and what was said, in order.
 
         All are checked before any is put: bad input changes nothing. Conflict if an id is known with
         other content; the tasks before it in the list are in, and of those after it at most CHUNK.
         `each` is told of every task that is in, in order, a CHUNK at a time.
         """
+        tasks = list(tasks)  # what can be gone through only once would be at its end before any is put
         ready = self._prepare(tasks)
         said: list[tuple[str, Said]] = []
         for start in range(0, len(ready), CHUNK):
@@ -146,16 +147,15 @@ class Queue:
                 raise errors.Invalid("activities cannot race", hint="Use another layout: `pit convert`.", id=task.id)
 
     def _refuse_circles(self, tasks: Sequence[Task]) -> None:
-        new = {task.id: task for task in tasks}
-
-        def needs_of(task_id: str) -> Iterable[str]:
-            if task_id in new:
-                return new[task_id].needs
-            card = self.store.read([task_id])[0]
-            return card.task.needs if card is not None and card.state is State.READY else ()
-
+        """Invalid if some of these would wait for each other. What waits already is read once, however long a chain."""
+        waiting = {task.id: task for task in tasks}
+        others = {need: None for task in tasks for need in task.needs if need not in waiting}
+        near = self.store.read(list(others))
+        if any(card is not None and card.state is State.READY and card.task.needs for card in near):
+            waiting = {card.task.id: card.task for card in cards(self.store, State.READY, tied=True)} | waiting
+        stuck = tangled(waiting)
         for task in tasks:
-            circle = find_cycle(task.id, needs_of) if task.needs else []
+            circle = find_cycle(task.id, lambda key: stuck[key].needs if key in stuck else ())
             if circle:
                 text = f"these tasks would wait for each other: {' -> '.join(circle)}"
                 raise errors.Invalid(text, hint="Leave out one of these needs.", circle=circle)
@@ -185,6 +185,8 @@ class Queue:
 
         A task named by id that can't be had raises: Nothing, Held, Lost, Conflict or NotFound, with the reason.
         """
+        if count < 0:
+            raise errors.Invalid(f"{count} tasks cannot be claimed")
         want = Want(
             worker=worker,
             kind=kind,

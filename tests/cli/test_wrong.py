@@ -294,3 +294,63 @@ def test_a_port_that_is_none(pit):
         answer = pit(*verb, "--port", "99999")
         assert answer.code == 2
         assert "'99999' is not a port" in answer.err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["claim", ""],
+        ["claim", "--tag", ""],
+        ["list", "--tag", " , "],
+        ["list", "--since", ""],
+        ["log", "--task", ""],
+        ["log", "--since", ""],
+        ["token", "add", "bob", "--tag", ""],
+        ["work", "--tag", "", "--until", "empty", "--", "true"],
+        ["work", "--land", "merge", "--review-tag", "", "--until", "empty", "--", "true"],
+    ],
+)
+def test_an_empty_word_as_of_an_unset_variable_is_not_every_task(pit, words):
+    pit("add", "one")
+    answer = pit(*words)
+    assert answer.code in (2, 6), answer.out
+    assert "empty" in answer.err or "''" in answer.err
+    assert pit("list", "--json").data[0]["state"] == "ready"
+    assert pit("token", "list", "--json").data == {"tokens": []}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--review", "person"],
+        ["--review-tag", "web"],
+        ["--review-limit", "3"],
+        ["--land-check", "false"],
+        ["--frozen", "tests/**"],
+        ["--onto", "main"],
+        ["--setup", "true", "--setup-key", "a", "--copy", "b"],
+        ["--merge", "ff"],
+    ],
+)
+def test_how_changes_land_is_not_said_of_a_pool_whose_changes_do_not(pit, words):
+    """They would be worked on here and called done, and nobody would have looked."""
+    pit("add", "one")
+    answer = pit("work", "--until", "empty", *words, "--", "true")
+    assert answer.code == 2
+    assert words[0] in answer.err
+    assert "--land" in answer.err
+    assert pit("list", "--json").data[0]["state"] == "ready"
+    assert pit("work", "--until", "empty", "--land", "none", *words, "--", "true").code == 0
+
+
+def test_a_lock_that_is_let_go_runs_no_command(pit):
+    pit("lock", "name")
+    answer = pit("lock", "name", "--release", "--", "true")
+    assert answer.code == 2
+    assert "--release" in answer.err
+    assert len(pit("lock", "--json").data) == 1
+
+
+@pytest.mark.parametrize("words", [["--all", "-f"], ["--all", "WI-001"], ["WI-001", "--for", "0.01s"]])
+def test_what_status_shows_by_itself_is_not_left_out_in_silence(pit, words):
+    assert pit("status", *words).code == 2

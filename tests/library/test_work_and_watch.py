@@ -7,7 +7,8 @@ import threading
 import pytest
 from waits import PATIENCE
 
-from taskpit import Failed, Job, Queue, State
+from taskpit import Failed, Job, Queue, State, Task
+from taskpit.errors import Invalid
 from taskpit.store.memory import MemoryStore
 from taskpit.watch import Watch
 from taskpit.worker.pool import Pool
@@ -135,3 +136,21 @@ def test_other_layouts(tmp_path, layout):
         report = queue.work(lambda _job: "done", until_empty=True)
 
     assert report.tally == {"done": 1}
+
+
+def test_tasks_that_can_be_gone_through_only_once_are_put(queue):
+    said = queue.put(Task(id="", title=f"task {number}") for number in range(3))
+    assert [queue.card(task_id).task.title for task_id, _ in said] == ["task 0", "task 1", "task 2"]
+
+
+@pytest.mark.parametrize("n", [0, -1])
+def test_a_pool_without_workers_is_refused(queue, n):
+    with pytest.raises(Invalid):
+        queue.pool(lambda _claim, _run: None, n)
+
+
+def test_fewer_than_no_tasks_are_not_claimed(queue):
+    queue.add("x")
+    with pytest.raises(Invalid):
+        queue.claim("ada", count=-1)
+    assert queue.store.counts()[State.READY] == 1

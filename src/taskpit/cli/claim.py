@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from taskpit import errors
 from taskpit.cli.context import Args, Context, Reply, arg, takes
-from taskpit.cli.options import AS, IDS, a_duration, named, refusal, to_each, words
+from taskpit.cli.options import AS, IDS, a_duration, named, only_tags, refusal, to_each
 from taskpit.cli.output import paint
 from taskpit.clock import say_duration
 from taskpit.task import Card, Said, State
@@ -60,8 +60,8 @@ def _claim(args: Args, context: Context) -> Reply:
     pit claim --wait 10m --tag web --json
     pit claim WI-001-A1 --as ann --human
     """
-    queue, tags, kind = context.queue, words(args.tag), "human" if args.human else ""
-    ids = [queue.resolve(args.id)] if args.id else []
+    queue, tags, kind = context.queue, only_tags(args.tag), "human" if args.human else ""
+    ids = [queue.resolve(args.id)] if args.id is not None else []
     claims = queue.claim(
         context.worker(args), ids=ids, tags=tags, lease=args.lease, wait=args.wait, verbatim=True, kind=kind
     )

@@ -64,6 +64,8 @@ def _lock(args: Args, context: Context) -> Reply:
         if args.command or args.release:
             raise Usage("which lock? pit lock NAME ...", hint="`pit lock` alone shows the locks that are held.")
         return _held(context)
+    if args.release and args.command:
+        raise Usage("--release runs no command", hint="`pit lock NAME -- CMD` lets go by itself once CMD has ended.")
     if args.release:
         return _release(args, context)
     if args.command == []:

@@ -58,8 +58,8 @@ def _log(args: Args, context: Context) -> Reply:
                 "--task and --since are for the queue's log", hint=f"`pit log {args.name} --limit N` is shorter."
             )
         return member_log(args.name, context, SCREENFUL if args.limit is None else args.limit, follow=args.follow)
-    task_id = queue.resolve(args.task) if args.task else ""
-    since = iso(past_moment(args.since, queue.clock.now())) if args.since else ""
+    task_id = queue.resolve(args.task) if args.task is not None else ""
+    since = iso(past_moment(args.since, queue.clock.now())) if args.since is not None else ""
 
     def keep(event: Event) -> bool:
         return task_id in ("", event.task_id, event.activity_id)

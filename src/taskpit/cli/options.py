@@ -97,6 +97,13 @@ def words(given: list[str] | None) -> tuple[str, ...]:
     return tuple(dict.fromkeys(part for part in parts if part))
 
 
+def only_tags(given: list[str] | None, option: str = "--tag") -> tuple[str, ...]:
+    """The tags that limit what is taken or shown. An empty one, as of an unset variable, would limit nothing."""
+    if given and not words(given):
+        raise Usage(f"{option} is empty", hint="Leave it out if every tag will do.")
+    return words(given)
+
+
 #: Arguments of many verbs; `reason_words` also takes the reason from behind the ids.
 ID = arg("ID", "task id, or an unambiguous beginning of one")
 IDS = arg("ID", f"{ID[1]}; several may be given", dest="ids", nargs="+")

@@ -9,7 +9,7 @@ import os
 from taskpit import errors, fs
 from taskpit.asgi_guard import new_token, refuse_exposure
 from taskpit.cli.context import Args, Context, Reply, Usage, arg, takes
-from taskpit.cli.options import a_duration, a_port, given_token, token_option, words
+from taskpit.cli.options import a_duration, a_port, given_token, only_tags, token_option
 from taskpit.clock import iso, say_duration
 from taskpit.errors import MissingExtra
 from taskpit.queue import Queue
@@ -88,7 +88,7 @@ def _token(args: Args, context: Context) -> Reply:
     if args.action == "revoke":
         tokens.revoke(args.name)
         return Reply(data={"revoked": args.name}, text=f"the token {args.name} is revoked")
-    token = tokens.add(args.name, args.verb or ["work"], words(args.tag), args.expires)
+    token = tokens.add(args.name, args.verb or ["work"], only_tags(args.tag), args.expires)
     text = (
         f"{token}\n\nIt is shown this once. There, put it into TASKPIT_TOKEN, or a file that TASKPIT_TOKEN_FILE names."
     )

@@ -8,7 +8,7 @@ from itertools import islice
 
 from taskpit import fs, layouts
 from taskpit.cli.context import Args, Context, Reply, Usage, arg, either, takes
-from taskpit.cli.options import IDS, a_count, a_priority, a_status, named, past_moment, words
+from taskpit.cli.options import IDS, a_count, a_priority, a_status, named, only_tags, past_moment
 from taskpit.cli.output import paint, quoted, table, terminal_width
 from taskpit.clock import say_duration
 from taskpit.errors import Invalid
@@ -109,8 +109,8 @@ def _list(args: Args, context: Context) -> Reply:
 
 def _filter(args: Args, context: Context, only: frozenset[Status]) -> tuple[Callable[[Card], bool], bool]:
     """Whether a task is one of those that are asked for, and whether not every one is."""
-    tags, least = set(words(args.tag)), args.priority
-    since = past_moment(args.since, context.queue.clock.now()) if args.since else 0.0
+    tags, least = set(only_tags(args.tag)), args.priority
+    since = past_moment(args.since, context.queue.clock.now()) if args.since is not None else 0.0
 
     def keep(card: Card) -> bool:
         task, result = card.task, card.result

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, TextIO
 
 from taskpit import errors, fs
-from taskpit.cli.context import Args, Context, Reply, arg, takes
+from taskpit.cli.context import Args, Context, Reply, Usage, arg, takes
 from taskpit.cli.crew import CONFIG, crew_files
 from taskpit.cli.log import event_line
 from taskpit.cli.options import a_duration
@@ -55,13 +55,16 @@ def _status(args: Args, context: Context) -> Reply:
     pit status -f --for 10m > today.log
     pit status WI-001
     """
+    follows = bool(args.follow or args.seconds)
+    if [bool(args.all), bool(args.id), follows].count(True) > 1:
+        raise Usage("-f, --all and a work item are each shown by themselves", hint="`pit board --all` shows all, live.")
     if args.all:
         return _every_queue(context)
     posts, trouble = posts_of(crew_files(context).root, context.env, args.config)
     if trouble is not None:
         context.warn(trouble.message, hint=trouble.hint)
     day = LastDay(context.queue)
-    if args.follow or args.seconds:
+    if follows:
         return _follow(args, context, posts, day)
     overview = look(context, posts, day).replace(work_items=_work_items(context, args.id))
     return Reply(data=overview.facts(), text=lambda: screen(overview, terminal_width()))

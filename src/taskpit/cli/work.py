@@ -10,7 +10,7 @@ import time
 from taskpit import errors
 from taskpit.cli.context import Args, Context, Reply, Usage, arg, takes
 from taskpit.cli.fast_parser import REMAINDER
-from taskpit.cli.options import a_count, a_duration, refusal, words
+from taskpit.cli.options import a_count, a_duration, only_tags, refusal
 from taskpit.clock import instant
 from taskpit.landing.values import LANDS, REVIEWS, Terms, spelled
 from taskpit.queue import cards, tally
@@ -57,6 +57,13 @@ LANDING_ARGS = (
     arg("--red-first", "ask about tasks whose check is green before the work"),
     arg("--worktree", "the same as --land branch"),
     arg("--merge", "--worktree --merge ff: the same as --land merge", choices=("none", "ff"), default="none"),
+)
+
+
+#: Those of them that mean nothing where nothing lands.
+HOW_IT_LANDS = (
+    *("onto", "setup", "setup_key", "copy", "land_check", "pr_command", "frozen", "merge"),
+    *("review", "review_tag", "review_limit"),
 )
 
 
@@ -123,9 +130,20 @@ def _work(args: Args, context: Context) -> Reply:
     reviewer = _reviewer(args, context) if args.reviewer else None
     if reviewer is not None and not (args.agent or args.command or args.dry_run):
         return _run(args, context, reviewer, reviewer)
+    _need_land(args)
     runner = _runner(args, context)
     runner.check(context.env)
     return _dry_run(args, context, runner) if args.dry_run else _run(args, context, runner, reviewer)
+
+
+def _need_land(args: Args) -> None:
+    """Usage if something is said of how changes land, and not that they do: nobody would look at them."""
+    said = [f"--{name.replace('_', '-')}" for name in HOW_IT_LANDS if getattr(args, name) not in (None, "", 0, "none")]
+    if said and not (args.land or args.worktree):
+        raise Usage(
+            f"{', '.join(said)}: without --land no change lands; work is done here, and nobody looks at it",
+            hint="Add `--land merge` or the like; `--land none` if it is for tasks that say `land` themselves.",
+        )
 
 
 def _runner(args: Args, context: Context) -> AnyRunner:
@@ -205,7 +223,7 @@ def _run(args: Args, context: Context, runner: AnyRunner, reviewer: AnyRunner | 
     options = PoolOptions(
         slots=args.slots if runner is not reviewer else 0,
         name=args.name or context.token_name() or "worker",
-        tags=words(args.tag),
+        tags=only_tags(args.tag),
         big=args.big,
         lease=args.lease,
         max_tasks=args.max_tasks,
@@ -290,7 +308,9 @@ def _landing(args: Args, context: Context, cwd: str) -> LandingPipe | None:
 
     own = {name: one for name, one in vars(args).items() if name in Terms._fields and one}
     own = {name: tuple(one) if isinstance(one, list) else one for name, one in own.items()}
-    terms = Terms(**{**own, "land": land, "review_tags": words(args.review_tag), "env": _seen_by_checks(args)})
+    terms = Terms(
+        **{**own, "land": land, "review_tags": only_tags(args.review_tag, "--review-tag"), "env": _seen_by_checks(args)}
+    )
     return pipe_for(context.queue, cwd, terms)
 
 
@@ -306,7 +326,7 @@ def _in_checkout(cwd: str) -> bool:
 
 def _dry_run(args: Args, context: Context, runner: AnyRunner) -> Reply:
     """The prompt of the next task, and the command as it would be run."""
-    claim = _next(context, words(args.tag), args.name or context.token_name() or "worker", big=args.big)
+    claim = _next(context, only_tags(args.tag), args.name or context.token_name() or "worker", big=args.big)
     queue = context.queue
     info = queue.store.info()
     run = Run(claim, place_for(queue.store, claim), info.papers or info.where)
