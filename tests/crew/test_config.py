@@ -72,6 +72,13 @@ BAD = {
     "our own name": ('name = "bell"', 'name = "supervisor"', 12, "the name 'supervisor' is reserved", ""),
     "no name": ('name = "bell"\n', "", 11, "this service has no name", ""),
     "bad budget": ("count = 2", 'budget = "5 apples"', 9, "budget is a limit", ""),
+    "how it lands and not that": (
+        "count = 2",
+        'review = "person"',
+        9,
+        "'snake' says review, and not that its work",
+        "land",
+    ),
     "bad worktree": ("count = 2", 'worktree = "yes"', 9, "worktree is true or false", ""),
     "bad delivery": ('"true"]', '"true"]\nprompt = "by hand"', 6, "prompt is one of file, stdin, argument", ""),
     "bad limit of a backend": ('"true"]', '"true"]\nlimit = "1h"', 6, "limit is a number", ""),

@@ -54,6 +54,19 @@ def _budget(value: Any) -> tuple[str, ...]:
     return words
 
 
+#: What means nothing where nothing lands.
+HOW_IT_LANDS = (
+    "onto",
+    "setup",
+    "setup_key",
+    "copy",
+    "land_check",
+    "pr_command",
+    "review",
+    "review_tags",
+    "frozen",
+    "merge",
+)
 _SHARED: dict[str, Checker] = {
     "role": word,
     "backend": word,
@@ -243,6 +256,13 @@ class _Reader:
             what = "reviews changes" if role == "reviewer" else "is to land its work"
             raise self._wrong(
                 self._said("agent", index, "land"), f"{name!r} {what}, and {fields['cwd']} is in no git repository"
+            )
+        how = next((key for key in HOW_IT_LANDS if key in own), "")
+        if how and role not in ("reviewer", *ROUNDS) and "land" not in fields and not fields.get("worktree"):
+            raise self._wrong(
+                ("agent", index, how),
+                f"{name!r} says {how}, and not that its work lands: nobody would look at it",
+                hint='Add land = "merge" or the like; land = "none" if it is for tasks that say it themselves.',
             )
         names = [f"{name}-{number}" for number in range(1, count + 1)] if count else [name]
         return [Post(**{**fields, "name": one, "kind": kind, "role": role}) for one in names]
