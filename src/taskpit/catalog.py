@@ -13,6 +13,7 @@ import os
 import stat
 import sys
 import time
+from _weakref import ref
 from binascii import crc32
 
 from taskpit import fs, jsontext
@@ -150,6 +151,14 @@ def _load_sqlite() -> None:
         del sys.modules["functools"]
 
 
+#: The connections of catalogues that somebody has: one that is dropped without being closed is closed here.
+_open: dict[ref[Catalog], Any] = {}
+
+
+def _let_go(catalog: ref[Catalog]) -> None:
+    _open.pop(catalog).close()
+
+
 class Catalog:
     """The catalogue of one directory. Trouble with it is an OSError: do without."""
 
@@ -158,6 +167,7 @@ class Catalog:
         self._name = name
         self._looked, self._stands = 0.0, False
         self._database = database
+        _open[ref(self, _let_go)] = database
         self.log = Arrivals(log)
 
     @classmethod

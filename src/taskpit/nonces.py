@@ -21,13 +21,8 @@ class _Names:
         self.counts = itertools.count()
 
 
-#: Those of this process.
+#: Those of this process; `first` are its letters and digits, other ones after a fork.
 own = _Names()
-
-
-def process_name() -> str:
-    """Letters and digits of this process, other ones after a fork."""
-    return own.first
 
 
 def fresh_name(letters: int = 0) -> str:

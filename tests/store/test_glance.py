@@ -110,7 +110,7 @@ def test_only_files_in_doubt_are_looked_at(queue):
     write(f"{root}/food/food-0003-task-3.md")  # of what is claimed
     write(f"{root}/food/food-0004-another.md")  # another task with a number that is taken
     write(f"{root}/food/food-0500-new.md")  # made by hand
-    write(f"{root}/food/food-..-x.md")  # can't be a task
+    write(f"{root}/food/food-..-x.md")  # no task's name
     rewritten(queue, 5)
     found = {name for names in quick_check.doubtful(queue.store.folder) for name in names}
 
@@ -124,7 +124,7 @@ def test_only_files_in_doubt_are_looked_at(queue):
     }
     assert sorted((mend.kind, mend.what) for mend in sweep(queue)) == [
         ("registered", "0500"),
-        ("set aside", "food/food-..-x.md"),
+        ("registered", "food/food-..-x.md"),
         ("set aside", "food/food-0002-task-2.md"),
         ("set aside", "food/food-0003-task-3.md"),
         ("set aside", "food/food-0004-another.md"),

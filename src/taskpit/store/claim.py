@@ -333,6 +333,12 @@ class Chooser:
         self._needs = self._asked = False
         #: What is in use, as of this claim; whoever takes looks again.
         self._use: rules.Use | None = None
+        #: Which needs are done, and when results last changed, as of this look: hundreds may wait for the same few.
+        self._met: dict[str, State] = {}
+        self._seen: tuple[int, ...] | None = None
+        #: The slugs of registered tasks that others need, and since when they are known.
+        self._slugs: dict[str, tuple[str, str]] = {}
+        self._slugs_at = 0.0
 
     @property
     def _ready(self) -> Ready:
@@ -407,9 +413,15 @@ class Chooser:
         found = (fs.status(self.folder.at(place)) for place in (OUTCOMES, *self.folder.layout.results))
         return tuple(status.st_mtime_ns if status else 0 for status in found)
 
+    def _look_anew(self) -> None:
+        """What was seen by an earlier look counts no more."""
+        self._use, self._seen = None, None
+        self._met.clear()
+
     def _take_some(self, want: Want) -> list[Claim]:
         taken: list[Claim] = []
-        self._use, ready = None, self._ready
+        self._look_anew()
+        ready = self._ready
         try:
             for file, task, sign in ready.best(self._fits, want):
                 spot = Spot(state=State.READY, id=task.id, slug=task.slug, path=f"{self.folder.layout.ready}/{file}")
@@ -445,7 +457,7 @@ class Chooser:
         listed: dict[str, Spot] | None = None
         try:
             for task_id in want.ids:
-                self._use = None
+                self._look_anew()
                 spot = self.folder.where_put(task_id)
                 if spot is None:
                     if listed is None:
@@ -506,10 +518,14 @@ class Chooser:
 
     def _done_or_not(self, task_id: str) -> State:
         """All that a claim needs to know of a need, for the price of one look."""
-        if not is_word(task_id):
-            return State.READY  # nobody can ever do it; looking for it might lead anywhere
-        done = fs.exists(self.folder.outcome_path(task_id, Verdict.DONE)) or self._is_published(task_id)
-        return State.DONE if done else State.READY
+        state = self._met.get(task_id)
+        if state is None:
+            if not is_word(task_id):
+                return State.READY  # nobody can ever do it; looking for it might lead anywhere
+            self._seen = self._seen or self._results()
+            done = fs.exists(self.folder.outcome_path(task_id, Verdict.DONE)) or self._is_published(task_id, self._seen)
+            state = self._met[task_id] = State.DONE if done else State.READY
+        return state
 
     def _take_alone(self, spot: Spot, want: Want) -> Claim | None:
         """Tasks that declare what they change or use are claimed one at a time, none beside one in its way."""
@@ -553,7 +569,7 @@ class Chooser:
         verdict = self.folder.outcome(task_id) if is_word(task_id) else None
         if verdict is not None:
             return verdict.state
-        if self._is_published(task_id):
+        if self._is_published(task_id, self._results()):
             return State.DONE
         if self.folder.claims_of(task_id):
             return State.CLAIMED
@@ -562,20 +578,35 @@ class Chooser:
         known = is_waiting or (lambda one: bool(self.folder.find(self.folder.layout.ready, State.READY, one)))
         return State.READY if known(task_id) else None
 
-    def _is_published(self, task_id: str) -> bool:
+    def _results(self) -> tuple[int, ...]:
+        """What changes whenever something is published."""
+        stats = [fs.status(self.folder.at(name)) for name in self.folder.layout.results]
+        return tuple(status.st_mtime_ns if status else 0 for status in stats)
+
+    def _slugs_of(self, task_id: str) -> tuple[str, str] | None:
+        """The slug of a task as it was put, and the one that its files have; None if it is not registered."""
+        now = self.folder.clock.monotonic()
+        if now - self._slugs_at > PATIENCE:
+            self._slugs, self._slugs_at = {}, now
+        slugs = self._slugs.get(task_id)
+        if slugs is None:
+            original = self.folder.original(task_id) if is_word(task_id) else None
+            if original is None:
+                return None
+            slugs = self._slugs[task_id] = original.slug, self.folder.layout.named(original).slug
+        return slugs
+
+    def _is_published(self, task_id: str, seen: tuple[int, ...]) -> bool:
         """Whether a result stands in the layout's own place that nobody has taken for its outcome yet.
 
         Where it would lie is known of a task that is registered; for others the results are listed, when they
         have changed and, if that takes long, not more often than every twentieth part of the time.
         """
-        folder = self.folder
-        original = folder.original(task_id) if is_word(task_id) else None
-        if original is not None:
-            spot = Spot(state=State.READY, id=task_id, slug=folder.layout.named(original).slug)
+        folder, ours = self.folder, self._slugs_of(task_id)
+        if ours is not None:
+            spot = Spot(state=State.READY, id=task_id, slug=ours[1])
             if folder.ended_as(spot) is Verdict.DONE:
                 return True
-        stats = [fs.status(folder.at(name)) for name in folder.layout.results]
-        seen = tuple(status.st_mtime_ns if status else 0 for status in stats)
         began = folder.clock.monotonic()
         if seen != self._foreign[0] and began >= self._list_at:
             done = ((spot.id, spot.slug) for spot in folder.finished() if spot.verdict is Verdict.DONE)
@@ -583,6 +614,4 @@ class Chooser:
             self._list_at = began + 20 * (folder.clock.monotonic() - began)
         slugs = self._foreign[1].get(task_id)
         # Another slug: the result of another task, whose writer could not know that we had given out its number.
-        return slugs is not None and (
-            original is None or not original.slug or not slugs.isdisjoint(("", original.slug))
-        )
+        return slugs is not None and (ours is None or not ours[0] or not slugs.isdisjoint(("", ours[0])))

@@ -14,7 +14,7 @@ from taskpit.clock import iso
 from taskpit.errors import Conflict, Invalid
 from taskpit.layouts import Spot
 from taskpit.layouts.layout import check_word
-from taskpit.nonces import own, process_name
+from taskpit.nonces import own
 from taskpit.store import changelog
 from taskpit.store import claim as claims
 from taskpit.store.claim import Chooser
@@ -105,8 +105,8 @@ class FileStore(House):
             return ids
         layout, first = self.folder.layout, self.folder.layout.first_number(self.clock.now())
         with self._turn_of_ids:
-            if self._ids_of != process_name():  # also after a fork: what was reserved is the parent's
-                self._ids, self._ids_of = [], process_name()
+            if self._ids_of != own.first:  # also after a fork: what was reserved is the parent's
+                self._ids, self._ids_of = [], own.first
             if first > 1:  # numbered by the clock, which has gone past some
                 self._ids = [one for one in self._ids if not 0 < layout.number(one) < first]
             now = self.clock.monotonic()
@@ -489,7 +489,7 @@ class FileStore(House):
             self._chooser.close()
             if self._manifest is not None:
                 self._manifest.refresh_at_last()
-            if self._ids and self._ids_of == process_name():
+            if self._ids and self._ids_of == own.first:
                 from taskpit.store.ids import give_back
 
                 give_back(self.folder, self._ids)
