@@ -522,8 +522,8 @@ class Chooser:
         if state is None:
             if not is_word(task_id):
                 return State.READY  # nobody can ever do it; looking for it might lead anywhere
-            self._seen = self._seen or self._results()
-            done = fs.exists(self.folder.outcome_path(task_id, Verdict.DONE)) or self._is_published(task_id, self._seen)
+            seen = self._seen = self._seen or self._results()  # of our own: another thread may look anew meanwhile
+            done = fs.exists(self.folder.outcome_path(task_id, Verdict.DONE)) or self._is_published(task_id, seen)
             state = self._met[task_id] = State.DONE if done else State.READY
         return state
 
