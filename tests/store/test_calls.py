@@ -246,7 +246,7 @@ def test_a_task_that_is_named_is_found_among_many_without_listing_them(layout, t
 
 @pytest.mark.parametrize("needs", ["the same", "each another"])
 def test_a_claim_behind_many_that_wait_looks_at_each_need_once(needs, tmp_path):
-    """It read the needed task for each that waits, and looked three times for its result: a quarter of a second behind 2,000."""
+    """It read the needed task for each that waits, and looked thrice for its result: 250 ms behind 2,000."""
     init(str(tmp_path / "queue"), "pit")
     queue, looked = Queue.open(str(tmp_path / "queue")), Counter()
     queue.put([Task(id="0001", title="first", hold="a person looks")])
