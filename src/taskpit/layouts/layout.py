@@ -268,11 +268,6 @@ def is_worker(text: str) -> bool:
     return named and (not mark or (bool(nonce) and not nonce.strip(OF_NONCES)))
 
 
-def _is_made_of(text: str, letters: str) -> bool:
-    """Whether it begins with a letter or digit and has only these."""
-    return text[:1] in ALNUM and bool(text) and not text.strip(letters)
-
-
 def slugify(title: str, longest: int = 40) -> str:
     """The readable part of a file name: `Fix the login!` becomes `fix-the-login`."""
     dashed = title.lower().encode("ascii", "replace").translate(_DASHED).decode()
