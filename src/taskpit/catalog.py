@@ -151,7 +151,7 @@ def _load_sqlite() -> None:
         del sys.modules["functools"]
 
 
-#: The connections of catalogues that somebody has: one that is dropped without being closed is closed here.
+#: The connection of each catalogue that is in use: of one that is dropped without being closed it is closed here.
 _open: dict[ref[Catalog], Any] = {}
 
 

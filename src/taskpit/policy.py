@@ -200,7 +200,7 @@ def _end_for_good(claim: Claim, outcome: Failed, attempt: Try, now: float) -> En
     return End(claim=claim, result=result, attempt=attempt, action=action, details=_short(outcome.error))
 
 
-#: What whoever gets a task is told whose parts are done.
+#: What a worker reads in a task whose parts are done.
 WHOLE = "Now that they are done: see that the whole is right."
 
 

@@ -12,7 +12,7 @@ from taskpit.cli.context import Args, Context, Reply, Usage, arg, takes
 from taskpit.cli.fast_parser import REMAINDER
 from taskpit.cli.options import a_count, a_duration, only_tags, refusal
 from taskpit.clock import instant
-from taskpit.landing.values import LANDS, REVIEWS, Terms, spelled
+from taskpit.landing.values import HOW_IT_LANDS, LANDS, REVIEWS, Terms, spelled
 from taskpit.queue import cards, tally
 from taskpit.rules import suits
 from taskpit.task import Claim, State, Want
@@ -57,13 +57,6 @@ LANDING_ARGS = (
     arg("--red-first", "ask about tasks whose check is green before the work"),
     arg("--worktree", "the same as --land branch"),
     arg("--merge", "--worktree --merge ff: the same as --land merge", choices=("none", "ff"), default="none"),
-)
-
-
-#: Those of them that mean nothing where nothing lands.
-HOW_IT_LANDS = (
-    *("onto", "setup", "setup_key", "copy", "land_check", "pr_command", "frozen", "merge"),
-    *("review", "review_tag", "review_limit"),
 )
 
 
@@ -138,7 +131,8 @@ def _work(args: Args, context: Context) -> Reply:
 
 def _need_land(args: Args) -> None:
     """Usage if something is said of how changes land, and not that they do: nobody would look at them."""
-    said = [f"--{name.replace('_', '-')}" for name in HOW_IT_LANDS if getattr(args, name) not in (None, "", 0, "none")]
+    names = (*HOW_IT_LANDS, "review_tag", "review_limit")
+    said = [f"--{name.replace('_', '-')}" for name in names if getattr(args, name) not in (None, "", 0, "none")]
     if said and not (args.land or args.worktree):
         raise Usage(
             f"{', '.join(said)}: without --land no change lands; work is done here, and nobody looks at it",

@@ -15,7 +15,7 @@ from typing import Any
 from taskpit import fs, toml_checker
 from taskpit.crew.state import BackendSettings, Crew, Post
 from taskpit.errors import Invalid, NotFound, TaskpitError
-from taskpit.landing.values import LANDS, REVIEWS
+from taskpit.landing.values import HOW_IT_LANDS, LANDS, REVIEWS
 from taskpit.text import did_you_mean, nearest
 from taskpit.toml_checker import Checker, Place, Wrong, flag, number, one_of, quiet_hours, seconds, texts, word
 from taskpit.worker import preset
@@ -54,19 +54,6 @@ def _budget(value: Any) -> tuple[str, ...]:
     return words
 
 
-#: What means nothing where nothing lands.
-HOW_IT_LANDS = (
-    "onto",
-    "setup",
-    "setup_key",
-    "copy",
-    "land_check",
-    "pr_command",
-    "review",
-    "review_tags",
-    "frozen",
-    "merge",
-)
 _SHARED: dict[str, Checker] = {
     "role": word,
     "backend": word,
@@ -257,7 +244,7 @@ class _Reader:
             raise self._wrong(
                 self._said("agent", index, "land"), f"{name!r} {what}, and {fields['cwd']} is in no git repository"
             )
-        how = next((key for key in HOW_IT_LANDS if key in own), "")
+        how = next((key for key in (*HOW_IT_LANDS, "review_tags") if own.get(key, "none") != "none"), "")
         if how and role not in ("reviewer", *ROUNDS) and "land" not in fields and not fields.get("worktree"):
             raise self._wrong(
                 ("agent", index, how),

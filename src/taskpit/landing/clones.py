@@ -252,7 +252,7 @@ class Clones:
 
 
 def _made(task: Task) -> str:
-    """By which a task is told from another so called; empty if nobody knows when it was made."""
+    """By which a task is told from another so called; empty where that time is not known."""
     return iso(task.created) if task.created else ""
 
 

@@ -43,6 +43,10 @@ class Hands(Protocol):
         """A step was done."""
 
 
+#: What means nothing where nothing lands; for a pool and in a crew's file.
+HOW_IT_LANDS = ("onto", "setup", "setup_key", "copy", "land_check", "pr_command", "review", "frozen", "merge")
+
+
 class Terms(Value):
     """How the work of a task lands."""
 

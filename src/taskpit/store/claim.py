@@ -410,7 +410,14 @@ class Chooser:
 
     def _ends(self) -> tuple[int, ...]:
         """What changes whenever a task ends."""
-        found = (fs.status(self.folder.at(place)) for place in (OUTCOMES, *self.folder.layout.results))
+        return self._times(OUTCOMES, *self.folder.layout.results)
+
+    def _results(self) -> tuple[int, ...]:
+        """What changes whenever something is published."""
+        return self._times(*self.folder.layout.results)
+
+    def _times(self, *places: str) -> tuple[int, ...]:
+        found = (fs.status(self.folder.at(place)) for place in places)
         return tuple(status.st_mtime_ns if status else 0 for status in found)
 
     def _look_anew(self) -> None:
@@ -577,11 +584,6 @@ class Chooser:
             return State.READY
         known = is_waiting or (lambda one: bool(self.folder.find(self.folder.layout.ready, State.READY, one)))
         return State.READY if known(task_id) else None
-
-    def _results(self) -> tuple[int, ...]:
-        """What changes whenever something is published."""
-        stats = [fs.status(self.folder.at(name)) for name in self.folder.layout.results]
-        return tuple(status.st_mtime_ns if status else 0 for status in stats)
 
     def _slugs_of(self, task_id: str) -> tuple[str, str] | None:
         """The slug of a task as it was put, and the one that its files have; None if it is not registered."""
