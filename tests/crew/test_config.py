@@ -146,7 +146,9 @@ def test_one_that_another_hand_has_changed_is_not_obeyed(zoo):
 
 
 def test_what_comes_out(folder):
-    text = GOOD.replace("count = 2", 'count = 2\ntags = ["a"]\nlease = "1m30s"\nbudget = ["$5/day", "30m/task"]\nreview = "none"')
+    text = GOOD.replace(
+        "count = 2", 'count = 2\ntags = ["a"]\nlease = "1m30s"\nbudget = ["$5/day", "30m/task"]\nreview = "none"'
+    )
     one, two, bell = load(folder, text).posts
     assert (one.name, two.name, bell.name) == ("snake-1", "snake-2", "bell")
     assert one.replace(name="snake-2") == two
