@@ -14,6 +14,7 @@ from taskpit.cli.context import Context
 from taskpit.cli.main import main
 from taskpit.cli.status import LastDay, look, screen
 from taskpit.clock import Clock
+from taskpit.store.files import FileStore
 from taskpit.text import plain, width_of
 
 
@@ -51,6 +52,16 @@ def test_in_a_pipe_one_line_per_change(pit, meanwhile):
         "0002   added_task      me  one  (2 ready)",
         "0001   claimed_task    me  (1 ready, 1 running)",
     ]
+
+
+def test_one_screen_reads_each_task_once(pit, monkeypatch):
+    """Of a large queue it took twice as long: what waits was read for the screen, and again to be counted."""
+    pit("add", "before")
+    pit("add", "after", "--needs", "1")
+    real, looked = FileStore.page, []
+    monkeypatch.setattr(FileStore, "page", lambda *args, **more: looked.append(args[1]) or real(*args, **more))
+    assert pit("status", "--json").data["statuses"]["waiting"] == 1
+    assert len(looked) == len(set(looked))
 
 
 def test_programs_get_an_envelope_per_change(pit, meanwhile):

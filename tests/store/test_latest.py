@@ -36,7 +36,7 @@ def test_the_end_is_read_and_not_what_is_before(path, limit, monkeypatch):
     monkeypatch.setattr(changelog, "decode", lambda line: read.append(line) or real(line))
     events, cursor = changelog.latest(path, limit)
     assert ids(events) == [f"{number:04d}" for number in range(MANY)][MANY - min(limit, MANY) :]
-    assert len(read) <= 1000 + 8 * limit
+    assert len(read) <= 2 * limit
     assert changelog.read(path, cursor, 10)[0] == []
 
 

@@ -205,7 +205,8 @@ def look(context: Context, posts: dict[str, Post], day: LastDay) -> Overview:
     crew = rows(desk, posts, paused)
     ready = list(cards(queue.store, State.READY, tied=True))
     running = [_running(card, now) for card in cards(queue.store, State.CLAIMED)]
-    failed = [card for card in cards(queue.store, State.FAILED) if status_of(card) is Status.FAILED]
+    ended = list(cards(queue.store, State.FAILED))
+    failed = [card for card in ended if status_of(card) is Status.FAILED]
     failed.sort(key=lambda card: -(card.result.finished if card.result else 0.0))
     needs_you = [_entry(card) for card in ready if status_of(card) is Status.NEEDS_YOU]
     untaken: list[dict[str, str]] = []
@@ -221,7 +222,7 @@ def look(context: Context, posts: dict[str, Post], day: LastDay) -> Overview:
     return Overview(
         where=desk.root if info.kind == "files" else info.where,
         counts={**counts, "held": sum(1 for card in ready if card.held)},
-        statuses=tally(queue.store),
+        statuses=tally(queue.store, {State.READY: ready, State.FAILED: ended}),
         paused=paused,
         resting=_resting(desk.root, queue),
         supervisor=pid_here(desk, SUPERVISOR),

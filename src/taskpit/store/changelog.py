@@ -147,17 +147,20 @@ def latest(path: str, limit: int) -> tuple[list[Event], str]:
     inode, size = (status.st_ino, status.st_size) if status else (0, 0)
     span = SHORT
     while True:
-        place = start = max(size - span, 0)
+        start = max(size - span, 0)
+        lines = list(_lines(path, start))
         events: list[Event] = []
-        for at, (place_after, line) in enumerate(_lines(path, start)):
-            event = decode(line) if at or not start else None  # the first one is the rest of a line
+        for _, line in reversed(lines[1:] if start else lines):  # the first one may be the rest of a line
+            if len(events) >= limit:
+                break
+            event = decode(line)
             if event is not None:
                 events.append(event)
-            place = place_after
         if not start or len(events) >= limit:
             break
         span = max(4 * span, 2 * span * limit // max(len(events), 1)) if events else 16 * span
-    return events[max(len(events) - limit, 0) :], f"{inode}:{place}:{_mark(path, place)}"
+    place = lines[-1][0] if lines else start
+    return events[::-1], f"{inode}:{place}:{_mark(path, place)}"
 
 
 def _mark(path: str, place: int) -> str:
