@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-VERSIONS = ("3.11", "3.12", "3.13")
+VERSIONS = ("3.11", "3.12", "3.13", "3.14", "3.15")
 #: What tests may do without, if they say so.
 BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 OPTIONAL = ("git", "strace", "tmux", *BROWSERS, "groff", "script", "zsh", "fish")

@@ -1,7 +1,7 @@
 """JSON for hot commands: the same text as `json` writes and reads, without what importing it costs.
 
 The standard library's `json` loads regular expressions, which take as long as everything else a claim does.
-Its C parts need none of that. Where they are missing, `json` itself is used.
+Its C parts need none of that. Where they are missing, or want other words than those of today, `json` itself is used.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ class _Plain:
     strict = True
     object_hook = None
     object_pairs_hook = None
+    array_hook = None
     parse_float: Any = staticmethod(_finite)
     parse_int = int
     parse_constant: Any = staticmethod(_finite)
@@ -53,8 +54,16 @@ class _Lenient(_Plain):
     parse_constant = staticmethod(_finite_or_none)
 
 
-_scan: Any = make_scanner(_Plain()) if make_scanner is not None else None
-_scan_leniently: Any = make_scanner(_Lenient()) if make_scanner is not None else None
+def _built(make: Any, *words: object) -> Any:
+    """What the C parts make of these words; None where they do not: they promise nothing to others."""
+    try:
+        return make(*words)
+    except (AttributeError, TypeError):
+        return None
+
+
+_scan: Any = _built(make_scanner, _Plain())
+_scan_leniently: Any = _built(make_scanner, _Lenient())
 
 
 def loads(data: bytes | str, *, lenient: bool = False) -> Any:
@@ -77,7 +86,7 @@ def loads(data: bytes | str, *, lenient: bool = False) -> Any:
 
 def dumps(value: object, *, tight: bool = False, ordered: bool = False) -> str:
     """The JSON text of plain values, every letter as it is; `tight` without blanks, `ordered` by key and tight, too."""
-    if make_encoder is None:
+    if _tight is None:
         import json
 
         separators = (",", ":") if tight or ordered else None
@@ -110,9 +119,9 @@ def _refuse(value: object) -> None:
 
 def _writer(comma: str, colon: str, *, ordered: bool = False) -> Any:
     """How to write: nothing is looked for that comes back to itself, NaN as it is."""
-    return make_encoder(None, _refuse, encode_basestring, None, colon, comma, ordered, False, True)
+    return _built(make_encoder, None, _refuse, encode_basestring, None, colon, comma, ordered, False, True)
 
 
-_loose: Any = _writer(", ", ": ") if make_encoder is not None else None
-_tight: Any = _writer(",", ":") if make_encoder is not None else None
-_ordered: Any = _writer(",", ":", ordered=True) if make_encoder is not None else None
+_loose: Any = _writer(", ", ": ")
+_tight: Any = _writer(",", ":")
+_ordered: Any = _writer(",", ":", ordered=True)

