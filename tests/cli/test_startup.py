@@ -9,10 +9,11 @@ import pytest
 
 #: Of the standard library, hot verbs may load these beyond what Python itself loads.
 ALLOWED = """
-    __future__ _bisect _collections _datetime _functools _json _locale _operator _sre _struct argparse binascii bisect
-    collections copyreg datetime encodings.ascii enum errno fcntl functools gc gettext importlib importlib._bootstrap
-    importlib._bootstrap_external itertools json json.decoder json.encoder json.scanner keyword locale math operator
-    re re._casefix re._compiler re._constants re._parser reprlib select struct types warnings
+    __future__ _bisect _collections _datetime _functools _json _locale _operator _sre _struct _types argparse binascii
+    bisect collections collections.abc copyreg datetime encodings.ascii enum errno fcntl functools gc gettext
+    importlib importlib._bootstrap importlib._bootstrap_external itertools json json.decoder json.encoder json.scanner
+    keyword locale math operator re re._casefix re._compiler re._constants re._parser reprlib select struct types
+    warnings
 """
 #: Only where the kernel's no-replace rename is used.
 RENAME = "_ctypes"

@@ -107,19 +107,23 @@ def careless(data):
     return json.loads(data)
 
 
+#: So much of it is nested more deeply than Python goes, which from 3.14 on goes as deep as there is memory for it.
+DEEP = MEGABYTE // (64 if sys.version_info < (3, 14) else 4)
 CARELESS = ["pit task", "changelog line", "worker record", "sightings", "try", "pause", "manifest"]
 
 
 @pytest.mark.parametrize("name", CARELESS)
 def test_json_read_without_care_is_seen(name, monkeypatch):
     """Each of these fell over what is nested deeply."""
+    if BY_NAME[name].largest < DEEP:
+        pytest.skip("what fits into it is not nested more deeply than this Python goes")
     careful = text.read_json
     for module in [one for key, one in sys.modules.items() if key.startswith("taskpit.")]:
         if getattr(module, "read_json", None) is careful:
             monkeypatch.setattr(module, "read_json", careless)
     with pytest.raises(RecursionError):  # noqa: PT012 - any of the shapes will do
         for head, piece in SHAPES:
-            BY_NAME[name](huge(head, piece, MEGABYTE // 64))
+            BY_NAME[name](huge(head, piece, DEEP))
 
 
 BELIEVED = {

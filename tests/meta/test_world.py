@@ -146,4 +146,6 @@ def test_every_part_of_a_sweep_has_its_turn(request, monkeypatch):
 
 
 def collected(name, layout, cls=None):
-    return Mock(nodeid=f"{name}[{layout}]", cls=cls, callspec=Mock(params={"layout": layout}))
+    item = Mock(nodeid=f"{name}[{layout}]", callspec=Mock(params={"layout": layout}))
+    item.cls = cls
+    return item

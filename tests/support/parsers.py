@@ -334,7 +334,7 @@ PARSERS = (
         (b'{"timestamp": "t", "worker": "w", "worker_type": "agent", "action": "a", "task_id": "0001"}',),
         (),
     ),
-    Parser("worker record", in_file("snake", worker_record), (RECORD,), ()),
+    Parser("worker record", in_file("snake", worker_record), (RECORD,), (), largest=65536),
     Parser("claim by its record", in_queue(".taskpit/workers/snake", lapsed), (RECORD,), ()),
     Parser("sightings", in_queue(".taskpit/sightings", lapsed), (SIGHTINGS,), ()),
     Parser(
@@ -343,7 +343,9 @@ PARSERS = (
         (TRY,),
         (),
     ),
-    Parser("pause", in_queue(".taskpit/paused", paused), (b'{"reason": "r", "until": 9e9, "by": "b"}',), ()),
+    Parser(
+        "pause", in_queue(".taskpit/paused", paused), (b'{"reason": "r", "until": 9e9, "by": "b"}',), (), largest=65536
+    ),
     Parser(
         "manifest", in_queue("manifest.json", lambda folder: Manifest(folder).refresh(), "workspace"), (MANIFEST,), ()
     ),
