@@ -355,3 +355,18 @@ def test_who_lands_after_an_approval_ends_quietly_where_the_queue_is_gone(tmp_pa
     shutil.rmtree(tmp_path / "pit")
     ACTIONS["approve"].then(queue, "0001", "me@here")  # in a thread of its own: nobody would catch what it raises
     queue.close()
+
+
+@pytest.mark.parametrize("verb", ["block", "unblock", "retry"])
+def test_what_waits_for_review_is_not_freed_past_it(looked, verb):
+    """It was worked on anew, at full price, and another change stood where the one that was looked at had been."""
+    task = looked.put()
+    looked.work(task, a_dot_txt="x\n")
+    before = looked.card(task)
+    said = looked.pit(verb, task, *(["later"] if verb == "block" else []), code=6)
+    assert f"{task} has a change that waits for review by a person" in said
+    assert f"`pit review {task} --approve`" in said
+    assert looked.card(task).task == before.task
+    looked.pit("cancel", task)
+    looked.pit("retry", task)  # from scratch, as was asked for
+    assert looked.card(task).held == ""
