@@ -65,8 +65,8 @@ def held(task: Task, now: float, state_of: Callable[[str], State | None]) -> str
     return ""
 
 
-#: How a task that another needs stands, as the end of a sentence; one that is ready may itself wait, or for a person.
-_STANDS = {State.READY: "is not done yet", State.CLAIMED: "is running", State.FAILED: "failed"}
+#: How a task that another needs stands, as the end of a sentence: a ready one may itself wait, a failed one be cancelled.
+_STANDS = {State.READY: "is not done yet", State.CLAIMED: "is running", State.FAILED: "failed or was cancelled"}
 
 
 def _unmet(need: str, state: State | None) -> str:
