@@ -65,7 +65,7 @@ def held(task: Task, now: float, state_of: Callable[[str], State | None]) -> str
     return ""
 
 
-#: How a task that another needs stands, as the end of a sentence: a ready one may itself wait, a failed one be cancelled.
+#: How a task that another needs stands, as the end of a sentence; one that is ready may itself wait, or for a person.
 _STANDS = {State.READY: "is not done yet", State.CLAIMED: "is running", State.FAILED: "failed or was cancelled"}
 
 

@@ -23,7 +23,7 @@ from taskpit.landing.values import CANDIDATE
 from taskpit.policy import LANDING, REVIEW
 from taskpit.queue import Queue
 from taskpit.store.opening import init
-from taskpit.task import Release, State
+from taskpit.task import Done, Release, State
 
 
 @pytest.fixture
@@ -147,6 +147,23 @@ def test_what_was_handed_in_before_its_task_was_edited_is_not_what_is_asked_for(
         assert looked.card(task).state is State.DONE
     assert looked.log() == ["check", "begin"]
     assert looked.log(branch="release") == ["set", "begin"]
+
+
+def test_a_check_that_is_added_while_a_change_waits_is_run(looked):
+    """It landed without: a check that was changed was noticed, one that there had not been was not."""
+    task = looked.put("one")
+    looked.work(task, a_dot_txt="x")
+    looked.pit("edit", task, "--check", "test -e b.txt")
+    assert "was edited since it was handed in (check)" in looked.pit("review", task, "--approve")
+    assert looked.log() == ["begin"]
+
+
+def test_a_pool_that_runs_no_checks_is_not_said_to_have_been_given_another(looked):
+    task = looked.put("one", check="false")
+    claim, path = looked.enter(task)
+    write(f"{path}/a.txt")
+    looked.queue.finish(claim, looked.pipe.hand_in(claim, Done(), looked.hands, check=False))
+    assert "landed on main" in looked.pit("review", task, "--approve")
 
 
 def test_editing_the_tasks_file_approves_nothing(looked):

@@ -199,7 +199,7 @@ class LandingPipe:
                 return self._red(done, evidence, self.files.loose(path, commit, terms) if there.green else None)
         handed = self._handed(claim, done, terms, evidence, (base, commit), taken)
         if not check:
-            handed = handed.replace(check="")
+            handed = handed.replace(check="", unchecked=True)
         if seen.oid:
             handed = self._as_approved(handed, HandIn.load(seen.data))
         self.git.set(self.ref("hand", task.id), self.git.blob(handed.dump()))
