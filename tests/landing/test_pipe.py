@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import subprocess
+import time
 
 import pytest
 from faults import record
@@ -523,6 +524,21 @@ def test_a_queue_in_the_place_of_another_lands_its_own_work(ground):
     ground.land(three)
     assert ground.log() == ["three", "two", "one", "begin"]
     assert ground.files() == {"README", "a.txt", "b.txt", "c.txt"}
+
+
+@pytest.mark.parametrize("land", ["branch", "merge"])
+def test_what_an_earlier_queue_in_the_same_place_landed_is_no_work_of_a_need(ground, land):
+    one = ground.put("one", extra={"land": "branch"})
+    ground.work(one, a_dot_txt="a")
+    ground.land(one)
+    ground.make_queue(ground.root)
+    soon = time.time() + 10  # later than that commit, whose time is in whole seconds
+    assert ground.put("another", extra={"land": "none"}, created=soon) == one
+    ground.queue.finish(ground.claim(one), Done())
+    two = ground.put("two", needs=(one,))
+    report, _ = ground.pool("ls > b.txt", land=land)
+    assert report.tally == {"done": 1}
+    assert git(ground.top, "show", f"{'main' if land == 'merge' else f'pit/{two}'}:b.txt") == "README\nb.txt"
 
 
 def test_what_needs_work_that_landed_elsewhere_waits(ground):

@@ -260,7 +260,7 @@ def _enter(queue: Queue, run: Run, options: PoolOptions) -> Outcome | None:
             if run.sandbox is not None:  # its clone borrows the objects of ours
                 run.sandbox = run.sandbox.replace(shown=(pipe.git.directory,))
             run.variables["TASKPIT_SLOT"] = str(run.slot)
-            run.cwd = pipe.enter(task, RunHands(run), tries)
+            run.cwd = pipe.enter(task, RunHands(run), tries, queue.store.read(task.needs))
     except (Waits, Invalid) as error:
         return _hold(task, _advised(error))
     except SetupFailed as error:
