@@ -11,13 +11,14 @@ from taskpit.cli.context import Args, Context, Reply, Usage, arg, either, takes
 from taskpit.cli.options import IDS, a_count, a_priority, a_status, named, only_tags, past_moment
 from taskpit.cli.output import paint, quoted, table, terminal_width
 from taskpit.clock import say_duration
-from taskpit.errors import Invalid
+from taskpit.errors import Invalid, NotFound
 from taskpit.explain import ending, facts, reason_of, tries
 from taskpit.history import who
 from taskpit.json_facts import card_facts, full_facts
 from taskpit.queue import cards, tally
 from taskpit.status import LABELS, Status, read_status, state_with, status_of, summary
 from taskpit.store.folder import QUARANTINE
+from taskpit.store.run_files import last_log
 from taskpit.task import State
 from taskpit.text import fit, plain, revealed
 
@@ -234,6 +235,9 @@ def _raw(args: Args, context: Context, ids: list[str]) -> Reply:
         raise Usage("--log and --artifact show one task", hint=f"For example: `pit show {ids[0]} --log`.")
     store = context.queue.store
     data = store.read_artifact(ids[0], args.artifact) if args.artifact else b"".join(_log_of(store, ids[0]))
+    if args.log and not data and (kept := last_log(context.queue.card(ids[0]))):
+        hint = f"Logs are kept for {say_duration(context.queue.config.compost)}, which the setting `compost` says."
+        raise NotFound(f"what the last run of {ids[0]} printed was pruned: {kept}", hint=hint, id=ids[0])
     if context.json:
         return Reply(data={"id": ids[0], "bytes": len(data), "text": data.decode("utf-8", "replace")})
     if args.artifact or not sys.stdout.isatty():
