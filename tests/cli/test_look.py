@@ -224,6 +224,9 @@ def test_what_was_set_aside_lately_is_told(pit):
     assert pit("claim").code == 3
     told = "1 file was set aside in the last day; `pit doctor` says why"
     assert told in pit("list").out
+    assert told in pit("status").out
+    assert "1 set aside" in pit("report").out
+    assert "  pit doctor" in pit("report").out.splitlines()
     (reason,) = glob.glob("pit/.taskpit/quarantine/*.reason")
     os.utime(reason, (0, 0))
     assert told not in pit("list").out

@@ -17,8 +17,7 @@ from taskpit.history import who
 from taskpit.json_facts import card_facts, full_facts
 from taskpit.queue import cards, tally
 from taskpit.status import LABELS, Status, read_status, state_with, status_of, summary
-from taskpit.store.folder import QUARANTINE
-from taskpit.store.run_files import last_log
+from taskpit.store.folder import lately_aside
 from taskpit.task import State
 from taskpit.text import fit, plain, revealed
 
@@ -152,18 +151,14 @@ def _strangers(queue: Queue) -> list[str]:
     lost = [name for name in lost if not name.startswith((".", "README"))]
     lines = [f"{layout.ready}/{name} is no task yet: {_way_in(layout, folder, name)}" for name in lost]
     lines[3:] = [f"… and {len(lines) - 3} more"] if len(lines) > 3 else []
-    aside = _set_aside(f"{info.papers}/{QUARANTINE}", queue.clock.now() - DAY)
-    if aside:
-        lines.append(
-            f"{aside} {'files were' if aside > 1 else 'file was'} set aside in the last day; `pit doctor` says why"
-        )
-    return [paint("yellow", line) for line in lines]
+    return [paint("yellow", line) for line in (*lines, *set_aside(queue))]
 
 
-def _set_aside(place: str, since: float) -> int:
-    """How many files were set aside since then: what could not be a task is in no other list."""
-    found = (fs.status(f"{place}/{name}") for name in islice(fs.names(place), MANY) if name.endswith(".reason"))
-    return sum(1 for status in found if status is not None and status.st_mtime >= since)
+def set_aside(queue: Queue) -> list[str]:
+    """What to do about files that were set aside in the last day, as a sentence; none if there are none."""
+    aside = lately_aside(queue.store.info().papers, queue.clock.now() - DAY)
+    were = "files were" if aside > 1 else "file was"
+    return [f"{aside} {were} set aside in the last day; `pit doctor` says why"] if aside else []
 
 
 def _way_in(layout: Layout, folder: str, name: str) -> str:
@@ -231,6 +226,8 @@ def _show(args: Args, context: Context) -> Reply:
 
 def _raw(args: Args, context: Context, ids: list[str]) -> Reply:
     """What was printed or kept, as it is."""
+    from taskpit.store.run_files import last_log  # who lists tasks does without
+
     if len(ids) > 1:
         raise Usage("--log and --artifact show one task", hint=f"For example: `pit show {ids[0]} --log`.")
     store = context.queue.store
