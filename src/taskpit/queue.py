@@ -394,13 +394,16 @@ class Queue:
     def _with_ids(self, claim: Claim, split: Split) -> Split:
         if not split.children:
             raise errors.Invalid("a split needs at least one child", id=claim.task.id)
-        whole = claim.task
+        whole, above = claim.task, self._above(claim.task)
+        deep = f"a part of a part, {len(above) + 1} deep: look whether that leads anywhere"
+        hold = deep if len(above) > self.config.choke else ""
         parented = [
             child.replace(
                 parent=whole.id,
                 by=child.by or claim.worker,
                 tags=child.tags or whole.tags,
                 priority=child.priority or whole.priority,
+                hold=child.hold or hold,
             )
             for child in split.children
         ]
@@ -409,16 +412,21 @@ class Queue:
             if card is not None:
                 raise errors.Conflict(f"the child's id {task_id} exists already", id=task_id, state=str(card.state))
         # Where ids tell what belongs where, the children stand beside what they replace, not inside it.
-        return split.replace(children=tuple(self._prepare(parented, self.family(claim.task))))
+        return split.replace(children=tuple(self._prepare(parented, self.family(whole))))
 
     def family(self, task: Task) -> str:
         """What the task belongs to in the end: its parent's parent, and so on."""
-        seen, top = {task.id}, task.parent or task.id
-        while top not in seen:
-            seen.add(top)
+        return [task.id, *self._above(task)][-1]
+
+    def _above(self, task: Task) -> list[str]:
+        """What the task is a part of: its parent, that one's, and so on."""
+        found: list[str] = []
+        top = task.parent
+        while top and top not in (task.id, *found):
+            found.append(top)
             card = self.store.read([top])[0]
-            top = card.task.parent or top if card else top
-        return top
+            top = card.task.parent if card else ""
+        return found
 
     # -- locks -------------------------------------------------------------------------------------
 
