@@ -170,8 +170,8 @@ def make_report(queue: Queue, since: float, paid: Sequence[tuple[str, str, float
     waiting = sum(1 for card in open_cards if status_of(card) is Status.WAITING)
     ready = store.counts()[State.READY] - waiting - len(parts["needs_you"])
     kept = {name: tuple(rows) for name, rows in parts.items()}
-    numbers = {"ready": max(ready, 0), "waiting": waiting, "aside": lately_aside(store.info().papers, since)}
-    return Report(since=since, until=now, costs=_costs(finished, paid), **numbers, **kept)
+    aside, costs = lately_aside(store.info().papers, since), _costs(finished, paid)
+    return Report(since=since, until=now, ready=max(ready, 0), waiting=waiting, aside=aside, costs=costs, **kept)
 
 
 def _part(card: Card) -> str:

@@ -387,3 +387,11 @@ def test_what_waits_for_review_is_not_freed_past_it(looked, verb):
     looked.pit("cancel", task)
     looked.pit("retry", task)  # from scratch, as was asked for
     assert looked.card(task).held == ""
+
+
+def test_the_log_of_a_change_that_waits_is_that_of_the_run_which_made_it(looked):
+    """It was that of the attempt before, which had failed."""
+    task = looked.put("one", check="test -e second")
+    looked.pool("if test -e first; then touch second; else touch first; fi; ls")
+    assert looked.card(task).held.startswith(REVIEW)
+    assert looked.pit("show", task, "--log").splitlines()[:3] == ["README", "first", "second"]

@@ -174,6 +174,7 @@ class HandIn(Terms):
             "added": self.added,
             "removed": self.removed,
             "host": workers.host(),
+            **({"log": self.log} if self.log else {}),
         }
 
 
