@@ -273,3 +273,11 @@ def test_a_log_is_there_in_the_morning_and_one_that_was_pruned_is_not_said_to_be
         shown = pit("show", "1", "--log")
         assert (shown.code, "was pruned" in shown.err) == ((0, False) if log.exists() else (5, True))
     assert "words" in pit("show", "1").out
+    pit("add", "y")
+    pit("claim", "2")
+    assert pit("show", "2", "--log").code == 0, "nothing was printed yet"
+    pit("ask", "2", "Which?")
+    assert "pit log --task 0002" in pit("show", "2", "--log").err
+    pit("retry", "1")
+    pit("claim", "1")
+    assert pit("show", "1", "--log").code == 0, "nor by this run"

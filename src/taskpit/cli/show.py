@@ -226,15 +226,12 @@ def _show(args: Args, context: Context) -> Reply:
 
 def _raw(args: Args, context: Context, ids: list[str]) -> Reply:
     """What was printed or kept, as it is."""
-    from taskpit.store.run_files import last_log  # who lists tasks does without
-
     if len(ids) > 1:
         raise Usage("--log and --artifact show one task", hint=f"For example: `pit show {ids[0]} --log`.")
     store = context.queue.store
     data = store.read_artifact(ids[0], args.artifact) if args.artifact else b"".join(_log_of(store, ids[0]))
-    if args.log and not data and (kept := last_log(context.queue.card(ids[0]))):
-        hint = f"Logs are kept for {say_duration(context.queue.config.compost)}, which the setting `compost` says."
-        raise NotFound(f"what the last run of {ids[0]} printed was pruned: {kept}", hint=hint, id=ids[0])
+    if args.log and not data:
+        _tell_missing(context.queue, context.queue.card(ids[0]))
     if context.json:
         return Reply(data={"id": ids[0], "bytes": len(data), "text": data.decode("utf-8", "replace")})
     if args.artifact or not sys.stdout.isatty():
@@ -242,6 +239,19 @@ def _raw(args: Args, context: Context, ids: list[str]) -> Reply:
         sys.stdout.buffer.write(data)
         return Reply()
     return Reply(text=plain(data.decode("utf-8", "replace")) or "Nothing was printed yet.")
+
+
+def _tell_missing(queue: Queue, card: Card) -> None:
+    """NotFound if a log was pruned, or is not known; nothing where nothing was printed."""
+    from taskpit.store.run_files import last_log  # who lists tasks does without
+
+    task_id, kept = card.task.id, last_log(card)
+    if card.state is not State.CLAIMED and kept:
+        hint = f"Logs are kept for {say_duration(queue.config.compost)}, which the setting `compost` says."
+        raise NotFound(f"what the last run of {task_id} printed was pruned: {kept}", hint=hint, id=task_id)
+    if card.state is State.READY:  # a run that asked, or split its task, names none
+        hint = f"Logs are kept by worker and time; `pit log --task {task_id}` says who had it, and when."
+        raise NotFound(f"{task_id} names no log of its last run", hint=hint, id=task_id)
 
 
 def _log_of(store: Store, task_id: str) -> Iterator[bytes]:
