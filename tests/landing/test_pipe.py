@@ -809,6 +809,9 @@ def test_what_an_agent_changed_in_a_submodule_is_told_by_its_name(ground, tmp_pa
     os.rmdir(f"{path}/lib")  # not fetched, it is an empty directory, which tools clear away
     ground.hand_in(claim)
     assert ground.card(another).held == f"{REVIEW} by a person: lib is a submodule no longer"
+    last = ground.put()
+    ground.work(last, a_dot_txt="x", lib__new_dot_txt="x")  # into the empty directory: git takes nothing of that
+    assert ground.card(last).held == f"{REVIEW} by a person: {told}"
 
 
 def test_candidates_are_kept_for_their_time_and_what_an_open_task_needs_for_longer(ground):
