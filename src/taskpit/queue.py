@@ -394,9 +394,9 @@ class Queue:
     def _with_ids(self, claim: Claim, split: Split) -> Split:
         if not split.children:
             raise errors.Invalid("a split needs at least one child", id=claim.task.id)
-        whole, above = claim.task, self._above(claim.task)
-        deep = f"a part of a part, {len(above) + 1} deep: look whether that leads anywhere"
-        hold = deep if len(above) > self.config.choke else ""
+        whole, line = claim.task, self.lineage(claim.task)
+        deep = f"a part of a part, {len(line)} deep: look whether that leads anywhere"
+        hold = deep if len(line) > self.config.choke + 1 else ""
         parented = [
             child.replace(
                 parent=whole.id,
@@ -412,20 +412,15 @@ class Queue:
             if card is not None:
                 raise errors.Conflict(f"the child's id {task_id} exists already", id=task_id, state=str(card.state))
         # Where ids tell what belongs where, the children stand beside what they replace, not inside it.
-        return split.replace(children=tuple(self._prepare(parented, self.family(whole))))
+        return split.replace(children=tuple(self._prepare(parented, line[-1])))
 
-    def family(self, task: Task) -> str:
-        """What the task belongs to in the end: its parent's parent, and so on."""
-        return [task.id, *self._above(task)][-1]
-
-    def _above(self, task: Task) -> list[str]:
-        """What the task is a part of: its parent, that one's, and so on."""
-        found: list[str] = []
-        top = task.parent
-        while top and top not in (task.id, *found):
-            found.append(top)
-            card = self.store.read([top])[0]
-            top = card.task.parent if card else ""
+    def lineage(self, task: Task) -> list[str]:
+        """The task, its parent, that one's, and so on: the last is what it belongs to in the end."""
+        found, above = [task.id], task.parent
+        while above and above not in found:
+            found.append(above)
+            card = self.store.read([above])[0]
+            above = card.task.parent if card else ""
         return found
 
     # -- locks -------------------------------------------------------------------------------------
