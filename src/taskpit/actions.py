@@ -86,7 +86,7 @@ def freed(queue: Queue, task_id: str, standing: str) -> str:
 
 def _block(queue: Queue, task_id: str, worker: str, text: str) -> str:
     card = queue.card(task_id)
-    _need_person_to_free(card.task)  # who unblocks it later does not see what it waited for
+    _need_free(card)  # who unblocks it later does not see what it waited for
     if card.state is State.CLAIMED and card.worker == worker:
         own_claim(queue, task_id, worker, os.environ)
     queue.block(task_id, worker, " ".join(text.split()))
@@ -94,13 +94,13 @@ def _block(queue: Queue, task_id: str, worker: str, text: str) -> str:
 
 
 def _unblock(queue: Queue, task_id: str, worker: str, _: str) -> str:
-    _need_person_to_free(queue.card(task_id).task)
+    _need_free(queue.card(task_id))
     queue.unblock(task_id, worker)
     return freed(queue, task_id, "is ready")
 
 
 def _retry(queue: Queue, task_id: str, worker: str, _: str) -> str:
-    _need_person_to_free(queue.card(task_id).task)
+    _need_free(queue.card(task_id))
     queue.retry(task_id, worker)
     return freed(queue, task_id, "is ready again")
 
@@ -186,10 +186,16 @@ def need_person(task_id: str, env: Mapping[str, str]) -> None:
         raise errors.Invalid(text, hint="Ask with `pit ask`.", id=task_id)
 
 
-def _need_person_to_free(task: Task) -> None:
-    """Invalid inside a run of an agent's if the task waits for a person's answer or judgement."""
-    if task.hold.startswith((WAITS, REVIEW, LANDING, PULL)):
-        need_person(task.id, os.environ)
+def _need_free(card: Card) -> None:
+    """Conflict if its change waits: what is freed is worked on anew, and that is what sending it back is for. Invalid
+    inside a run of an agent's if it waits for a person.
+    """
+    task_id, hold = card.task.id, card.task.hold
+    if hold.startswith((WAITS, REVIEW, LANDING, PULL)):
+        need_person(task_id, os.environ)
+    if card.state is State.READY and hold.startswith((REVIEW, LANDING, PULL)):
+        hint = f"`pit review {task_id} --approve` lands it, --send-back TEXT has it worked on, `pit cancel` ends it."
+        raise errors.Conflict(f"{task_id} has a change that {hold.partition(':')[0]}", hint=hint, id=task_id)
 
 
 def _approve(queue: Queue, task_id: str, worker: str, commit: str) -> str:
@@ -295,16 +301,16 @@ def moves(status: str, asks: str) -> dict[Status, str]:
 
 def edit(queue: Queue, task_id: str, worker: str, change: Callable[[Task], Task]) -> str:
     """The task is what this makes of it, and how it was before is remembered for `undo`; the sentence that says so."""
-    before = queue.card(task_id).task
+    before = queue.card(task_id)
 
     def checked(task: Task) -> Task:
         changed = change(task)
         if changed.hold != task.hold:
-            _need_person_to_free(task)
+            _need_free(before.replace(task=task))
         return changed
 
     queue.edit(task_id, worker, checked)
-    remember(queue, worker, before)
+    remember(queue, worker, before.task)
     return f"{task_id} is changed"
 
 

@@ -84,7 +84,7 @@ class Config(Value):
     #: A task that loses its worker this often waits for a person.
     losses: int = 5
     #: Working logs older than this are summarised and pruned.
-    compost: float = 1800.0
+    compost: float = DAY
     #: Results older than this are pruned, archived ones too; 0 keeps them for ever.
     keep_results: float = 0.0
     #: The same for results of failed tasks. A pit keeps those, in its scraps.
@@ -155,7 +155,7 @@ SAMPLE = """\
 # backoff_longest = "1h"
 # choke = 3                 # identical failures in a row until a person is asked
 # losses = 5                # lost workers until a person is asked
-# compost = "30m"           # working logs older than this are summarised and pruned
+# compost = "1d"            # working logs older than this are summarised and pruned
 # keep_results = "0s"       # results older than this are pruned; 0s keeps them for ever (a mailbox: 7d)
 # keep_failed = "0s"        # the same for failed ones (a mailbox: 30d)
 # keep_messages = "7d"      # delivered messages of a workspace's pipes

@@ -156,7 +156,7 @@ def _failed(claim: Claim, outcome: Failed, tries: Sequence[Try], config: Config,
     if outcome.cancelled or outcome.final:
         return _end_for_good(claim, outcome, attempt, now)
     if not spends:
-        delay = pause(config, _in_vain(tries) + 1)
+        delay = pause(config, in_vain(tries) + 1)
         return End(claim=claim, delay=delay, attempt=attempt, action="retried_task", details=outcome.error)
     allowed = claim.task.max_attempts or config.max_attempts
     error = _short(outcome.error)
@@ -256,7 +256,7 @@ def _in_a_row(tries: Sequence[Try], mark: str) -> int:
     return count
 
 
-def _in_vain(tries: Sequence[Try]) -> int:
+def in_vain(tries: Sequence[Try]) -> int:
     """How many of the last tries in a row had trouble with the machine, as far as that makes the pause longer: a disk
     that is full all night is not met every few seconds, and one that was made room on is seen soon.
     """

@@ -394,13 +394,16 @@ class Queue:
     def _with_ids(self, claim: Claim, split: Split) -> Split:
         if not split.children:
             raise errors.Invalid("a split needs at least one child", id=claim.task.id)
-        whole = claim.task
+        whole, line = claim.task, self.lineage(claim.task)
+        deep = f"a part of a part, {len(line)} deep: look whether that leads anywhere"
+        hold = deep if len(line) > self.config.choke + 1 else ""
         parented = [
             child.replace(
                 parent=whole.id,
                 by=child.by or claim.worker,
                 tags=child.tags or whole.tags,
                 priority=child.priority or whole.priority,
+                hold=child.hold or hold,
             )
             for child in split.children
         ]
@@ -409,16 +412,16 @@ class Queue:
             if card is not None:
                 raise errors.Conflict(f"the child's id {task_id} exists already", id=task_id, state=str(card.state))
         # Where ids tell what belongs where, the children stand beside what they replace, not inside it.
-        return split.replace(children=tuple(self._prepare(parented, self.family(claim.task))))
+        return split.replace(children=tuple(self._prepare(parented, line[-1])))
 
-    def family(self, task: Task) -> str:
-        """What the task belongs to in the end: its parent's parent, and so on."""
-        seen, top = {task.id}, task.parent or task.id
-        while top not in seen:
-            seen.add(top)
-            card = self.store.read([top])[0]
-            top = card.task.parent or top if card else top
-        return top
+    def lineage(self, task: Task) -> list[str]:
+        """The task, its parent, that one's, and so on: the last is what it belongs to in the end."""
+        found, above = [task.id], task.parent
+        while above and above not in found:
+            found.append(above)
+            card = self.store.read([above])[0]
+            above = card.task.parent if card else ""
+        return found
 
     # -- locks -------------------------------------------------------------------------------------
 

@@ -17,6 +17,7 @@ from taskpit.race import parent_of, racers_of
 from taskpit.records import Value
 from taskpit.schema import amount
 from taskpit.status import LABELS, Status, counted, status_of
+from taskpit.store.folder import lately_aside
 from taskpit.store.port import Looking
 from taskpit.task import Card, Event, State, Verdict
 
@@ -62,6 +63,8 @@ class Report(Value):
     #: Tasks that go on by themselves.
     ready: int = 0
     waiting: int = 0
+    #: Files that could not be tasks.
+    aside: int = 0
     #: Tasks, seconds and dollars by model where the agent told it, else by worker.
     costs: tuple[tuple[str, int, float, float], ...] = ()
 
@@ -78,6 +81,7 @@ class Report(Value):
         parts = [
             f"{count} {name}" if name == "landed" else counted(name, count) for name, count in found.items() if count
         ]
+        parts += [f"{self.aside} set aside"] if self.aside else []
         usd = sum(cost[3] for cost in self.costs)
         return ", ".join([*parts, *([f"${usd:.2f}"] if usd else [])]) or "nothing happened"
 
@@ -104,7 +108,7 @@ class Report(Value):
         steps = ["pit review"] if rows["review"] else []
         steps += [f"pit answer {row.id} TEXT" for row in rows["answer"][:3]]
         steps += [f"pit why {row.id}" for row in [*rows["why"], *self.failed][:3]]
-        return steps
+        return [*steps, "pit doctor"] if self.aside else steps
 
 
 #: The parts in the order they are shown, and what each is called.
@@ -166,7 +170,8 @@ def make_report(queue: Queue, since: float, paid: Sequence[tuple[str, str, float
     waiting = sum(1 for card in open_cards if status_of(card) is Status.WAITING)
     ready = store.counts()[State.READY] - waiting - len(parts["needs_you"])
     kept = {name: tuple(rows) for name, rows in parts.items()}
-    return Report(since=since, until=now, ready=max(ready, 0), waiting=waiting, costs=_costs(finished, paid), **kept)
+    aside, costs = lately_aside(store.info().papers, since), _costs(finished, paid)
+    return Report(since=since, until=now, ready=max(ready, 0), waiting=waiting, aside=aside, costs=costs, **kept)
 
 
 def _part(card: Card) -> str:

@@ -66,7 +66,7 @@ def held(task: Task, now: float, state_of: Callable[[str], State | None]) -> str
 
 
 #: How a task that another needs stands, as the end of a sentence; one that is ready may itself wait, or for a person.
-_STANDS = {State.READY: "is not done yet", State.CLAIMED: "is running", State.FAILED: "failed"}
+_STANDS = {State.READY: "is not done yet", State.CLAIMED: "is running", State.FAILED: "failed or was cancelled"}
 
 
 def _unmet(need: str, state: State | None) -> str:

@@ -12,7 +12,8 @@
     - **needs:** find                           of this file, or of the queue
     - **done-when:** `make test-{area}` is green.
 
-A field is a word between braces; other braces are left alone. What is filled in stays on one line.
+A field is a word between braces; other braces are left alone. What is filled in stays on one line, and is a bullet's
+value or a part of the body: it is never a bullet itself.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from taskpit import fs
 from taskpit.errors import Invalid, NotFound
 from taskpit.layouts import Spot, slugify
 from taskpit.layouts.markdown import Sheet
-from taskpit.layouts.markdown_task import load_task
+from taskpit.layouts.markdown_task import load_task, read_sheet
 from taskpit.queue import Queue
 from taskpit.records import Value
 from taskpit.task import Said, State, Task
@@ -111,12 +112,14 @@ def fill(recipe: Recipe, given: Sequence[str]) -> list[Task]:
     tasks = []
     for number, (inner, title, rest) in enumerate(recipe.tasks, 1):
         name = inner or f"{number}"
-        data = f"# {name}\n- **task:** {filled(title)}\n{filled(rest)}".encode()
         try:
-            task = load_task(Spot(state=State.READY, id=name, slug=slugify(filled(title))), data)
+            sheet = read_sheet(f"# {name}\n- **task:** {title}\n{rest}".encode())
+            body, sheet.body = sheet.body, ""  # apart: what is filled in there is never a bullet
+            spot = Spot(state=State.READY, id=name, slug=slugify(filled(title)))
+            task = load_task(spot, filled(sheet.text()).encode())
         except Invalid as error:
             raise Invalid(f"{recipe.name}, {name}: {error.message}", hint=error.hint) from None
-        tasks.append(task.replace(source=b""))
+        tasks.append(task.replace(body=filled(body), source=b""))
     return tasks
 
 

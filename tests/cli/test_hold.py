@@ -395,6 +395,16 @@ def test_split_waits_for_the_children_who_inherit(pit, place):
     assert pit("show", "2", "--json").data["status"] == "ready"
 
 
+def test_parts_of_parts_wait_for_a_person_in_the_end(pit):
+    """An agent that answers every task with a smaller one went on for as long as there was money."""
+    pit("add", "thing")
+    for number in range(1, 6):
+        assert pit("split", str(number), f"a part of {number}").code == 0
+    assert [pit("show", str(number), "--json").data["status"] for number in (5, 6)] == ["waiting", "needs_you"]
+    assert "a part of a part, 5 deep" in pit("why", "6").out
+    assert pit("unblock", "6").out == "0006 is ready\n"
+
+
 def test_a_split_task_says_once_into_what(pit):
     pit("add", "big one")
     pit("claim")

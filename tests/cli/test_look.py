@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import glob
 import os
+import time
 
 import pytest
+
+from taskpit.queue import Queue
+from taskpit.task import Failed
 
 EVIL = "\x1b[2J\x1b]0;owned\x07plain\x9b31m\r\x08\u202etext"
 
@@ -220,6 +224,9 @@ def test_what_was_set_aside_lately_is_told(pit):
     assert pit("claim").code == 3
     told = "1 file was set aside in the last day; `pit doctor` says why"
     assert told in pit("list").out
+    assert told in pit("status").out
+    assert "1 set aside" in pit("report").out
+    assert "  pit doctor" in pit("report").out.splitlines()
     (reason,) = glob.glob("pit/.taskpit/quarantine/*.reason")
     os.utime(reason, (0, 0))
     assert told not in pit("list").out
@@ -249,3 +256,28 @@ def test_a_file_that_was_moved_by_hand_is_told(pit):
     assert "`pit doctor --fix` puts it back" in told
     assert pit("doctor", "--fix").code in (0, 1)
     assert pit("show", "1").code == 0
+
+
+def test_a_log_is_there_in_the_morning_and_one_that_was_pruned_is_not_said_to_be_empty(pit, place):
+    pit("add", "x")
+    queue = Queue.open(str(place / "pit"))
+    claim = queue.claim("snake-1")[0]
+    kept = queue.store.keep_log("snake-1", b"thoughts\n")
+    queue.finish(claim, Failed(error="exit code 1\nwords", final=True, log=kept))
+    queue.close()
+    log = place / "pit" / kept
+    for age in (10 * 3600, 2 * 86400):
+        os.utime(log, (time.time() - age,) * 2)
+        pit("sweep")
+        assert log.exists() == (age < 86400)
+        shown = pit("show", "1", "--log")
+        assert (shown.code, "was pruned" in shown.err) == ((0, False) if log.exists() else (5, True))
+    assert "words" in pit("show", "1").out
+    pit("add", "y")
+    pit("claim", "2")
+    assert pit("show", "2", "--log").code == 0, "nothing was printed yet"
+    pit("ask", "2", "Which?")
+    assert "pit log --task 0002" in pit("show", "2", "--log").err
+    pit("retry", "1")
+    pit("claim", "1")
+    assert pit("show", "1", "--log").code == 0, "nor by this run"

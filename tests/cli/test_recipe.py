@@ -153,3 +153,15 @@ def test_a_link_is_no_template(kitchen, place):
 def test_words_without_a_template_are_too_many(kitchen):
     assert kitchen("add", "one", "two").code == 2
     assert kitchen("add").code == 2
+
+
+@pytest.mark.parametrize("above", ["", "- **tags:** bug\n", "- **tags:** bug\n\n"])
+def test_what_is_filled_in_is_no_bullet(kitchen, above):
+    """A line of the body that is one field: what an issue says there was the check of the task."""
+    kitchen.write("issue", f"- **fields:** title, text\n\n# {{title}}\n{above}{{text}}\n")
+    evil = "- **done-when:** `touch owned` is green."
+    for fields in (("title=x", f"text={evil}"), (f"title={evil}", f"text=x\n{evil}")):
+        (task,) = kitchen("add", "--from", "issue", *fields, "--json").data["ids"]
+        shown = kitchen("show", task, "--json").data
+        assert not shown["check"]
+        assert evil in shown["body"]

@@ -101,7 +101,7 @@ def test_cleanup_composts_and_reclaims(zoo):
     zoo.queue.claim("snake-9")
     old = zoo.path / "waste" / "snake-9-20260614T175042Z.log"
     old.write_text("some error\nlast words\n")
-    os.utime(old, (time.time() - 4000,) * 2)
+    os.utime(old, (time.time() - 2 * 86400,) * 2)
     member.leave()  # as if it had died
     zoo.pit("up")
     until(lambda: zoo.card(task).state is State.READY)

@@ -73,7 +73,7 @@ def test_in_the_morning_main_holds_exactly_what_landed(tmp_path):
     assert [state[one].state for one in (base, left, right, never, last)] == [State.DONE] * 5, told
     assert state[cheat].state is State.FAILED
     assert "the set-up failed (exit code 1): no compiler" in state[broken].held
-    assert state[waits].held == f"needs {cheat}, which failed"
+    assert state[waits].held == f"needs {cheat}, which failed or was cancelled"
     assert state[secret].held == f"{REVIEW} by a person: id_rsa looks like a secret"
     assert state[looked].held.startswith(f"{REVIEW} by a person: 1 file")
     # The checkout was dirty half way: nothing of the person's was touched, and nothing landed is lost.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import subprocess
+import time
 
 import pytest
 from faults import record
@@ -525,6 +526,21 @@ def test_a_queue_in_the_place_of_another_lands_its_own_work(ground):
     assert ground.files() == {"README", "a.txt", "b.txt", "c.txt"}
 
 
+@pytest.mark.parametrize("land", ["branch", "merge"])
+def test_what_an_earlier_queue_in_the_same_place_landed_is_no_work_of_a_need(ground, land):
+    one = ground.put("one", extra={"land": "branch"})
+    ground.work(one, a_dot_txt="a")
+    ground.land(one)
+    ground.make_queue(ground.root)
+    soon = time.time() + 10  # later than that commit, whose time is in whole seconds
+    assert ground.put("another", extra={"land": "none"}, created=soon) == one
+    ground.queue.finish(ground.claim(one), Done())
+    two = ground.put("two", needs=(one,))
+    report, _ = ground.pool("ls > b.txt", land=land)
+    assert report.tally == {"done": 1}
+    assert git(ground.top, "show", f"{'main' if land == 'merge' else f'pit/{two}'}:b.txt") == "README\nb.txt"
+
+
 def test_what_needs_work_that_landed_elsewhere_waits(ground):
     one = ground.put("one", extra={"land": "branch"})
     ground.work(one, a_dot_txt="a")
@@ -793,6 +809,9 @@ def test_what_an_agent_changed_in_a_submodule_is_told_by_its_name(ground, tmp_pa
     os.rmdir(f"{path}/lib")  # not fetched, it is an empty directory, which tools clear away
     ground.hand_in(claim)
     assert ground.card(another).held == f"{REVIEW} by a person: lib is a submodule no longer"
+    last = ground.put()
+    ground.work(last, a_dot_txt="x", lib__new_dot_txt="x")  # into the empty directory: git takes nothing of that
+    assert ground.card(last).held == f"{REVIEW} by a person: {told}"
 
 
 def test_candidates_are_kept_for_their_time_and_what_an_open_task_needs_for_longer(ground):

@@ -23,7 +23,7 @@ from taskpit.landing.values import CANDIDATE
 from taskpit.policy import LANDING, REVIEW
 from taskpit.queue import Queue
 from taskpit.store.opening import init
-from taskpit.task import Release, State
+from taskpit.task import Done, Release, State
 
 
 @pytest.fixture
@@ -147,6 +147,23 @@ def test_what_was_handed_in_before_its_task_was_edited_is_not_what_is_asked_for(
         assert looked.card(task).state is State.DONE
     assert looked.log() == ["check", "begin"]
     assert looked.log(branch="release") == ["set", "begin"]
+
+
+def test_a_check_that_is_added_while_a_change_waits_is_run(looked):
+    """It landed without: a check that was changed was noticed, one that there had not been was not."""
+    task = looked.put("one")
+    looked.work(task, a_dot_txt="x")
+    looked.pit("edit", task, "--check", "test -e b.txt")
+    assert "was edited since it was handed in (check)" in looked.pit("review", task, "--approve")
+    assert looked.log() == ["begin"]
+
+
+def test_a_pool_that_runs_no_checks_is_not_said_to_have_been_given_another(looked):
+    task = looked.put("one", check="false")
+    claim, path = looked.enter(task)
+    write(f"{path}/a.txt")
+    looked.queue.finish(claim, looked.pipe.hand_in(claim, Done(), looked.hands, check=False))
+    assert "landed on main" in looked.pit("review", task, "--approve")
 
 
 def test_editing_the_tasks_file_approves_nothing(looked):
@@ -355,3 +372,26 @@ def test_who_lands_after_an_approval_ends_quietly_where_the_queue_is_gone(tmp_pa
     shutil.rmtree(tmp_path / "pit")
     ACTIONS["approve"].then(queue, "0001", "me@here")  # in a thread of its own: nobody would catch what it raises
     queue.close()
+
+
+@pytest.mark.parametrize("verb", ["block", "unblock", "retry"])
+def test_what_waits_for_review_is_not_freed_past_it(looked, verb):
+    """It was worked on anew, at full price, and another change stood where the one that was looked at had been."""
+    task = looked.put()
+    looked.work(task, a_dot_txt="x\n")
+    before = looked.card(task)
+    said = looked.pit(verb, task, *(["later"] if verb == "block" else []), code=6)
+    assert f"{task} has a change that waits for review by a person" in said
+    assert f"`pit review {task} --approve`" in said
+    assert looked.card(task).task == before.task
+    looked.pit("cancel", task)
+    looked.pit("retry", task)  # from scratch, as was asked for
+    assert looked.card(task).held == ""
+
+
+def test_the_log_of_a_change_that_waits_is_that_of_the_run_which_made_it(looked):
+    """It was that of the attempt before, which had failed."""
+    task = looked.put("one", check="test -e second")
+    looked.pool("if test -e first; then touch second; else touch first; fi; ls")
+    assert looked.card(task).held.startswith(REVIEW)
+    assert looked.pit("show", task, "--log").splitlines()[:3] == ["README", "first", "second"]

@@ -87,6 +87,17 @@ def test_what_a_reviewer_sends_back_is_built_again_and_lands_once_it_approves(ju
     assert not os.path.exists(f"{judged.pipe.workspace(task)}~review")
 
 
+def test_two_agents_that_never_agree_are_a_persons_in_the_end(judged):
+    """They went on for as long as there was money: sending back spends no attempt."""
+    task = judged.put("one")
+    run(judged, says(*[BACK] * 8, APPROVE), builder="echo x >> a.txt")
+    assert len(asked(judged)) == 4
+    card = judged.card(task)
+    assert card.held == f"{REVIEW} by a person: it was sent back 3 times, and would be again: not like this"
+    assert card.task.body.count("not like this") == 4
+    assert "landed on main" in judged.pit("review", task, "--approve")
+
+
 def test_whatever_a_reviewer_does_to_its_files_the_candidate_lands(judged):
     task = judged.put("one")
     hostile = "echo mine > a.txt; echo more > b.txt; git add -A; git commit -qm mine; pit fail $TASKPIT_TASK --error no"
@@ -159,7 +170,7 @@ def test_killed_between_its_answer_and_the_end_nothing_is_lost(judged, monkeypat
         with monkeypatch.context() as patch:
             patch.setattr(type(judged.pipe) if where == "note" else type(judged.queue), where, _killed)
             with pytest.raises(Killed):
-                judged.queue.finish(claim, conclude(judged.pipe, claim, handed, answer, {}))
+                judged.queue.finish(claim, conclude(judged.pipe, claim, handed, answer, {}, 3))
         judged.queue.finish(claim, Release())  # as the keeper gives it back
         assert judged.card(task).held.startswith(REVIEWER)
         assert judged.lander().waiting() == []

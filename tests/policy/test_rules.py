@@ -65,7 +65,7 @@ def test_what_a_worker_asks_for(fields, want, fits):
         ({"not_before": NOW + 60}, "not before 2027-01-15T08:01:00Z (in 1m)"),
         ({"not_before": NOW}, ""),
         ({"needs": ("done",)}, ""),
-        ({"needs": ("done", "failed")}, "needs failed, which failed"),
+        ({"needs": ("done", "failed")}, "needs failed, which failed or was cancelled"),
         ({"needs": ("ready",)}, "needs ready, which is not done yet"),
         ({"needs": ("claimed",)}, "needs claimed, which is running"),
         ({"needs": ("nosuch",)}, "needs nosuch, which does not exist"),

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 
 import pytest
+from waits import PATIENCE
 
 from taskpit.cli.main import main
 from taskpit.clock import iso
-from taskpit.errors import Invalid
+from taskpit.errors import Denied, Invalid
 from taskpit.explain import resuming
 from taskpit.task import Ask, Done, Failed, Release, State
 from taskpit.worker import pool_display
@@ -154,3 +156,29 @@ def test_a_day_that_cost_too_much_pauses_until_somebody_says_go_on(pit, capsys):
     main(["-C", pit.root, "stats"])
     assert "today $1.20" in capsys.readouterr().out
     assert work(pit, cheap, "$1/day").tally == {"done": 1}
+
+
+def test_a_pool_that_may_not_pause_the_queue_rests_itself_and_ends_no_work(pit, monkeypatch):
+    """With a worker's token it ended at once, and what its other slots were at with it."""
+
+    def denied(*_):
+        raise Denied("the token ann is not for this (pause)")
+
+    monkeypatch.setattr(pit.queue.store, "pause", denied)
+    pit.put("slow", "quick", "next")
+    spent, stopped = threading.Event(), []
+
+    def paid(claim, run):
+        if claim.task.title == "slow":
+            assert spent.wait(PATIENCE)
+            stopped.append(run.stopping)
+            allow(pit.queue, "ada")  # on another machine
+        return Done(cost={"usd": 1.2 if claim.task.title == "quick" else 0.1})
+
+    with open(os.devnull, "w", encoding="utf-8") as nowhere:
+        show, told = pool_display.Lines(nowhere), []
+        show.say = lambda text: (told.append(text), spent.set())
+        options = PoolOptions(until_empty=True, slots=2, budget=(parse("$1/day"),))
+        report = Pool(pit.queue, paid, options, show).run()
+    assert (report.tally, stopped) == ({"done": 3}, [""])
+    assert told == ["the budget is spent: $1.20 of $1.00 for this day; `pit answer budget yes` goes on"]

@@ -14,7 +14,7 @@ from workshop import alive, read_pid
 from taskpit.queue import Queue
 from taskpit.store.memory import MemoryStore
 from taskpit.task import Card, Claim, Done, Failed, Result, Split, State, Task, Try, Verdict
-from taskpit.worker import process
+from taskpit.worker import process, slot
 from taskpit.worker.pool_options import PoolOptions
 from taskpit.worker.run_directory import place_for
 from taskpit.worker.runner import CannotRun, CommandRunner, Run
@@ -153,6 +153,18 @@ def test_tempfail_is_tried_again_and_spends_nothing(pit):
     assert (card.tries[0].kind, card.tries[0].counted) == ("infra", False)
     assert card.task.not_before > 0
     assert pit.queue.store.read_log(task, 0, 100)[0] == b"quota\n"  # what its last run printed
+
+
+def test_what_asks_again_and_again_to_be_tried_later_waits_longer_each_time(pit, monkeypatch):
+    """It was run every few seconds, all night: each run may cost."""
+    monkeypatch.setattr(slot, "pause", lambda _config, attempt: 100.0 * attempt)
+    (task,) = pit.put("not now")
+    waits = []
+    for _ in range(3):
+        pit.work_once(shell("exit 75"))
+        waits.append(round(pit.card(task).task.not_before - pit.queue.clock.now(), -2))
+        pit.queue.edit(task, "ada", lambda one: one.replace(not_before=0.0))
+    assert waits == [100.0, 200.0, 300.0]
 
 
 @pytest.mark.parametrize("name", ["no-such-command-here", "/etc/passwd"])

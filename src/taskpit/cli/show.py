@@ -11,13 +11,13 @@ from taskpit.cli.context import Args, Context, Reply, Usage, arg, either, takes
 from taskpit.cli.options import IDS, a_count, a_priority, a_status, named, only_tags, past_moment
 from taskpit.cli.output import paint, quoted, table, terminal_width
 from taskpit.clock import say_duration
-from taskpit.errors import Invalid
+from taskpit.errors import Invalid, NotFound
 from taskpit.explain import ending, facts, reason_of, tries
 from taskpit.history import who
 from taskpit.json_facts import card_facts, full_facts
 from taskpit.queue import cards, tally
 from taskpit.status import LABELS, Status, read_status, state_with, status_of, summary
-from taskpit.store.folder import QUARANTINE
+from taskpit.store.folder import lately_aside
 from taskpit.task import State
 from taskpit.text import fit, plain, revealed
 
@@ -151,18 +151,14 @@ def _strangers(queue: Queue) -> list[str]:
     lost = [name for name in lost if not name.startswith((".", "README"))]
     lines = [f"{layout.ready}/{name} is no task yet: {_way_in(layout, folder, name)}" for name in lost]
     lines[3:] = [f"… and {len(lines) - 3} more"] if len(lines) > 3 else []
-    aside = _set_aside(f"{info.papers}/{QUARANTINE}", queue.clock.now() - DAY)
-    if aside:
-        lines.append(
-            f"{aside} {'files were' if aside > 1 else 'file was'} set aside in the last day; `pit doctor` says why"
-        )
-    return [paint("yellow", line) for line in lines]
+    return [paint("yellow", line) for line in (*lines, *set_aside(queue))]
 
 
-def _set_aside(place: str, since: float) -> int:
-    """How many files were set aside since then: what could not be a task is in no other list."""
-    found = (fs.status(f"{place}/{name}") for name in islice(fs.names(place), MANY) if name.endswith(".reason"))
-    return sum(1 for status in found if status is not None and status.st_mtime >= since)
+def set_aside(queue: Queue) -> list[str]:
+    """What to do about files that were set aside in the last day, as a sentence; none if there are none."""
+    aside = lately_aside(queue.store.info().papers, queue.clock.now() - DAY)
+    were = "files were" if aside > 1 else "file was"
+    return [f"{aside} {were} set aside in the last day; `pit doctor` says why"] if aside else []
 
 
 def _way_in(layout: Layout, folder: str, name: str) -> str:
@@ -234,6 +230,8 @@ def _raw(args: Args, context: Context, ids: list[str]) -> Reply:
         raise Usage("--log and --artifact show one task", hint=f"For example: `pit show {ids[0]} --log`.")
     store = context.queue.store
     data = store.read_artifact(ids[0], args.artifact) if args.artifact else b"".join(_log_of(store, ids[0]))
+    if args.log and not data:
+        _tell_missing(context.queue, context.queue.card(ids[0]))
     if context.json:
         return Reply(data={"id": ids[0], "bytes": len(data), "text": data.decode("utf-8", "replace")})
     if args.artifact or not sys.stdout.isatty():
@@ -241,6 +239,19 @@ def _raw(args: Args, context: Context, ids: list[str]) -> Reply:
         sys.stdout.buffer.write(data)
         return Reply()
     return Reply(text=plain(data.decode("utf-8", "replace")) or "Nothing was printed yet.")
+
+
+def _tell_missing(queue: Queue, card: Card) -> None:
+    """NotFound if a log was pruned, or is not known; nothing where nothing was printed."""
+    from taskpit.store.run_files import last_log  # who lists tasks does without
+
+    task_id, kept = card.task.id, last_log(card)
+    if card.state is not State.CLAIMED and kept:
+        hint = f"Logs are kept for {say_duration(queue.config.compost)}, which the setting `compost` says."
+        raise NotFound(f"what the last run of {task_id} printed was pruned: {kept}", hint=hint, id=task_id)
+    if card.state is State.READY:  # a run that asked, or split its task, names none
+        hint = f"Logs are kept by worker and time; `pit log --task {task_id}` says who had it, and when."
+        raise NotFound(f"{task_id} names no log of its last run", hint=hint, id=task_id)
 
 
 def _log_of(store: Store, task_id: str) -> Iterator[bytes]:

@@ -13,6 +13,7 @@ from taskpit.cli.log import event_line
 from taskpit.cli.options import a_duration
 from taskpit.cli.output import aligned, cut, pad, paint, table, terminal_width
 from taskpit.cli.show import COLOURS as STATUS_COLOURS
+from taskpit.cli.show import set_aside
 from taskpit.clock import iso, say_duration
 from taskpit.crew.file import posts_of
 from taskpit.crew.state import SUPERVISOR, Post
@@ -173,6 +174,8 @@ class Overview(Value):
     landing: list[str] = []
     #: Tasks that nobody of this crew will take, with why; for programs they are among the stuck ones.
     untaken: list[dict[str, str]] = []
+    #: What to do about files that could not be tasks.
+    aside: list[str] = []
     #: When this was.
     now: float = 0.0
 
@@ -182,7 +185,7 @@ class Overview(Value):
         services = [_facts(row) for row in self.crew if row.kind == "service"]
         lost = [{"id": one["id"], "title": one["title"], "why": _lost(one)} for one in self.running if _lost(one)]
         stuck = [*lost, *self.needs_you, *self.untaken, *self.failed]
-        told = {key: value for key, value in self.as_dict().items() if key not in ("untaken", "now")}
+        told = {key: value for key, value in self.as_dict().items() if key not in ("untaken", "aside", "now")}
         return {**told, "agents": agents, "services": services, "crew": len(self.crew), "stuck": stuck}
 
 
@@ -236,6 +239,7 @@ def look(context: Context, posts: dict[str, Post], day: LastDay) -> Overview:
         last_day=day.facts(),
         landing=landing.sentences(),
         untaken=untaken,
+        aside=set_aside(queue),
         now=now,
     )
 
@@ -289,7 +293,7 @@ def screen(overview: Overview, width: int, *, live: bool = False) -> str:
     shown = [text for one, text in zip(STATUSES, parts, strict=True) if overview.statuses[one]]
     lines = [paint("bold", fit(overview.where, width)), ", ".join(shown) or "The queue is empty."]
     told = [paint("yellow", text) for text in overview.landing]
-    lines += [paint("yellow", text) for text in (overview.paused, *overview.resting) if text] + told
+    lines += [paint("yellow", text) for text in (overview.paused, *overview.resting, *overview.aside) if text] + told
     if overview.work_items is not None:
         from taskpit.cli.activity import lines as tree
 

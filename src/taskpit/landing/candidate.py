@@ -92,7 +92,7 @@ class Candidates:
     def take(self, path: str, terms: Terms, base: str, target: str) -> Taken:
         """A clone's files as a tree, frozen paths as in the target."""
         with self.index(base) as index:
-            nested = self._not_ignored(sorted(_nested(path)), path, index)
+            nested = self._not_ignored(sorted({*_nested(path), *self._filled(path, base)}), path, index)
             copied = self._not_ignored([os.fsencode(name) for name in terms.copy], path, index)
             specs = [b".", *(b":(exclude,literal)" + name for name in (*nested, *copied))]
             words = ("add", "--all", "--pathspec-from-file=-", "--pathspec-file-nul")
@@ -102,6 +102,16 @@ class Candidates:
             changes = self.changes(base, tree)
             questions = [*(self._left_out(name, base) for name in nested), *self._questions(changes, index)]
         return Taken(tree=tree, changes=tuple(changes), questions=tuple(questions))
+
+    def _filled(self, path: str, base: str) -> list[bytes]:
+        """Submodules, which a fresh clone has as empty directories, in which there is something now."""
+        if not self.git.run("ls-tree", "-z", "--full-tree", base, "--", ".gitmodules").out:
+            return []
+        links = [name for name, (mode, _) in self._entries(base) if mode == GITLINK.encode()]
+        places = ((name, os.path.join(os.fsencode(path), name)) for name in links)
+        return [
+            name for name, place in places if os.path.isdir(place) and not os.path.islink(place) and os.listdir(place)
+        ]
 
     def _left_out(self, name: bytes, base: str) -> str:
         """What is said of a repository in the clone, whose files do not land."""

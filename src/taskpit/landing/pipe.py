@@ -40,7 +40,7 @@ from taskpit.queue import Queue
 from taskpit.race import parent_of
 from taskpit.rules import check_mode
 from taskpit.schema import path_of
-from taskpit.task import Claim, Done, Evidence, Failed, Outcome, Release, Task, Try, brought
+from taskpit.task import Card, Claim, Done, Evidence, Failed, Outcome, Release, Task, Try, brought
 
 #: How often a landing begins again because others were faster.
 TURNS = 100
@@ -92,8 +92,9 @@ class LandingPipe:
 
     # -- 1, 2: a place to work -----------------------------------------------------------------------
 
-    def enter(self, task: Task, hands: Hands, tries: Sequence[Try] = ()) -> str:
+    def enter(self, task: Task, hands: Hands, tries: Sequence[Try] = (), needs: Sequence[Card | None] = ()) -> str:
         """The task's own clone; that of an earlier attempt as it left it, or caught up. Waits: a person must act."""
+        made = {card.task.id: card.task.created for card in needs if card is not None}
         if self.clones.set_aside(task):
             self.forget(task.id, approval=True)
         terms = self._settled(task)
@@ -102,18 +103,18 @@ class LandingPipe:
             self.repository.require_branch(terms.onto)
         if self.clones.is_ours(path):
             if tries and not counting(task, tries):
-                self._catch_up(task, terms, hands)
+                self._catch_up(task, terms, hands, made)
             return path
         self.ready()
-        base = self._base(task, terms)
+        base = self._base(task, terms, made)
         self.git.set(self.ref("base", task.id), base)
         self.clones.make(task, base, terms, hands)
         return path
 
-    def _catch_up(self, task: Task, terms: Terms, hands: Hands) -> None:
+    def _catch_up(self, task: Task, terms: Terms, hands: Hands, made: Mapping[str, float]) -> None:
         """A person says: again. The clone begins from the branch as it is now, its changes merged in, if they fit."""
         self.ready()
-        base, line = self.git.ref(self.ref("base", task.id)), self._base(task, terms)
+        base, line = self.git.ref(self.ref("base", task.id)), self._base(task, terms, made)
         if not base or base == line:
             return
         taken = self.files.take(self.workspace(task.id), terms, base, self._target(terms, base))
@@ -155,12 +156,16 @@ class LandingPipe:
         """The branch with what has landed on it: here, or at the remote."""
         return self.repository.remote_line(branch) if terms.land == "pr" else self.repository.sync(branch)
 
-    def _base(self, task: Task, terms: Terms) -> str:
-        """The line, which holds what the needs have landed; a branch begins with the branches it needs."""
+    def _base(self, task: Task, terms: Terms, made: Mapping[str, float]) -> str:
+        """The line, which holds what the needs have landed; a branch begins with the branches it needs. What is older
+        than the need itself landed for another task so called, in a queue that was in the same place before.
+        """
         base = self._line(terms, terms.onto)
         lands = self.git.look(*(self.ref("land", need) for need in task.needs)) if task.needs else []
         for need, landed in zip(task.needs, (ref.oid for ref in lands), strict=True):
             if not landed or landed_as(self.git, landed, base):
+                continue
+            if int(self.git.say("show", "--no-patch", "--format=%ct", landed)) < int(made.get(need, 0)):
                 continue
             if terms.land != "branch":
                 raise Waits(f"{need}, which it needs, landed elsewhere and is not on {terms.onto}")
@@ -199,7 +204,7 @@ class LandingPipe:
                 return self._red(done, evidence, self.files.loose(path, commit, terms) if there.green else None)
         handed = self._handed(claim, done, terms, evidence, (base, commit), taken)
         if not check:
-            handed = handed.replace(check="")
+            handed = handed.replace(check="", unchecked=True)
         if seen.oid:
             handed = self._as_approved(handed, HandIn.load(seen.data))
         self.git.set(self.ref("hand", task.id), self.git.blob(handed.dump()))

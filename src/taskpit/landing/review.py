@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 LONGEST_DIFF = 4 * 1024 * 1024
 #: How the hold of a task begins whose candidate waits in a repository.
 WAITS = (REVIEW, LANDING, PULL)
+#: How the words of a review begin in its task.
+SAID = "**Review** ("
 #: What to do where changes wait for a reviewer agent and there is none.
 NO_REVIEWER = "`pit work --reviewer AGENT` starts one, `pit review` lets you judge instead"
 
@@ -305,7 +307,7 @@ def send_back(queue: Queue, task_id: str, worker: str, text: str, comments: Sequ
 
 def words(pipe: LandingPipe, handed: HandIn, worker: str, text: str, comments: Sequence[ReviewComment]) -> str:
     """What its builder reads; Invalid if a comment is about what is not there."""
-    lines = [f"**Review** ({workers.base(worker)}) of {handed.commit[:12]}: {text.strip()}".rstrip(" :"), ""]
+    lines = [f"{SAID}{workers.base(worker)}) of {handed.commit[:12]}: {text.strip()}".rstrip(" :"), ""]
     for one in comments:
         place = f"`{one.path}:{one.line}`" if one.line else f"`{one.path}`"
         line = quoted(pipe, handed, one)

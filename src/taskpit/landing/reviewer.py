@@ -156,14 +156,21 @@ def _object(text: str) -> dict[str, Any]:
 
 
 def conclude(
-    pipe: LandingPipe, claim: Claim, handed: HandIn, answer: ReviewerAnswer, cost: Mapping[str, object]
+    pipe: LandingPipe, claim: Claim, handed: HandIn, answer: ReviewerAnswer, cost: Mapping[str, object], most: int
 ) -> Release:
-    """The end of the reviewer's claim: approved to land, noted where no agent writes, or back to its builder."""
+    """The end of the reviewer's claim: approved to land, noted where no agent writes, or back to its builder. What was
+    sent back so often before is a person's: two agents that never agree would go on for as long as there is money.
+    """
     short = f"candidate {handed.commit[:12]}: {' '.join(answer.summary.split())[:300]}"
     if answer.verdict == "approve":
         noted = pipe.approve(handed, claim.fence, total(handed.cost, [cost]))
         return held(claim.task, noted).replace(action="approved", reason=short)
     text = review.words(pipe, handed, claim.worker, answer.summary, answer.comments)
+    before = claim.task.body.count(review.SAID)
+    if before >= most:
+        told = f"it was sent back {before} times, and would be again: {' '.join(answer.summary.split())[:300]}"
+        read = claim.task.replace(body=f"{claim.task.body.rstrip()}\n\n{text}")
+        return held(read, handed, [told]).replace(action="blocked")
     return Release(reason=short, task=review.without_candidate(claim.task, text), action="sent_back")
 
 

@@ -9,6 +9,7 @@ from taskpit import schema, workers
 from taskpit.errors import Invalid, TaskpitError
 from taskpit.policy import LANDING, PULL, REVIEW
 from taskpit.records import Value
+from taskpit.rules import check_mode
 from taskpit.task import Evidence, Release
 from taskpit.text import read_json
 
@@ -113,6 +114,8 @@ class HandIn(Terms):
     #: The check at the time of the claim, and whether it was run green on `tree`.
     check: str = ""
     green: bool = False
+    #: Its pool runs no checks, whatever its task asks for.
+    unchecked: bool = False
     #: Why a person must look, whatever `review` says.
     questions: tuple[str, ...] = ()
     #: Who has approved this very candidate.
@@ -158,7 +161,7 @@ class HandIn(Terms):
     def outdated(self, task: Task) -> str:
         """Which of the things that its task asks for is another now than when this was handed in; empty if none is."""
         asked = {key: task.extra[key] for key in ("land", "onto") if key in task.extra}
-        if self.check and task.check:
+        if check_mode(task) == "strict" and not self.unchecked:
             asked["check"] = task.check
         return ", ".join(sorted(key for key, value in asked.items() if value != getattr(self, key)))
 
@@ -171,6 +174,7 @@ class HandIn(Terms):
             "added": self.added,
             "removed": self.removed,
             "host": workers.host(),
+            **({"log": self.log} if self.log else {}),
         }
 
 

@@ -398,7 +398,7 @@ class ToolCalls:
         wishes = [_wish(part) for part in given]
         if not any(part.get("after") for part in given):
             return tuple(wishes)
-        ids = self.queue.store.allot([self.queue.family(whole)] * len(wishes))
+        ids = self.queue.store.allot([self.queue.lineage(whole)[-1]] * len(wishes))
         parts = []
         for place, (wish, part) in enumerate(zip(wishes, given, strict=True)):
             earlier = part.get("after", ())

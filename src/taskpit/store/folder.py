@@ -76,6 +76,8 @@ CLEANED = 900.0
 HALF = 250_000_000
 #: From so many files on, one sync of the filesystem is cheaper than one of each.
 MANY = 8
+#: So many files that were set aside are looked at when they are counted.
+MOST_REASONS = 10_000
 #: From so many times on that a process writes to the changelog it keeps it open.
 SEVERAL = 2
 #: Quarantined names keep this many bytes of the old one.
@@ -590,3 +592,11 @@ def untouched(path: str, judged: fs.Stat) -> bool:
     """
     status = fs.status(path)
     return status is not None and (status.st_ino, status.st_ctime_ns) == (judged.st_ino, judged.st_ctime_ns)
+
+
+def lately_aside(root: str, since: float) -> int:
+    """How many files were set aside in this folder since then, and are: what could not be a task is in no list."""
+    place = f"{root}/{QUARANTINE}"
+    reasons = [name for name in fs.names(place) if name.endswith(".reason")] if root else []
+    found = (fs.status(f"{place}/{name}") for name in reasons[:MOST_REASONS])
+    return sum(1 for status in found if status is not None and status.st_mtime >= since)

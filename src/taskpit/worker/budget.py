@@ -12,7 +12,7 @@ import re
 
 from taskpit import fs, schema
 from taskpit.clock import duration, instant, iso, say_duration
-from taskpit.errors import Invalid
+from taskpit.errors import Denied, Invalid
 from taskpit.hooks import tell
 from taskpit.logfile import lines
 from taskpit.records import Value
@@ -259,7 +259,9 @@ def first_reached(
 
 
 def pause_if_spent(queue: Queue, limits: Sequence[BudgetLimit], worker: str) -> str:
-    """Why the day may cost no more, if so: the queue is paused until tomorrow, or until a person says go on."""
+    """Why the day may cost no more, if so: the queue is paused until tomorrow, or until a person says go on. Where
+    it is not ours to pause, this is said each time that is asked: who asks begins nothing.
+    """
     root = queue.store.info().papers if any(limit.scope == "day" for limit in limits) else ""
     if not root or queue.store.paused():
         return ""
@@ -267,6 +269,9 @@ def pause_if_spent(queue: Queue, limits: Sequence[BudgetLimit], worker: str) -> 
     if reached is None:
         return ""
     reason = f"{SPENT}: {reached[0].told(reached[1])}; `pit answer budget yes` goes on"
-    queue.store.pause(reason, DAY - queue.clock.now() % DAY, worker)
+    try:
+        queue.store.pause(reason, DAY - queue.clock.now() % DAY, worker)
+    except Denied:  # a worker's token
+        return reason
     tell(queue.store, queue.config.hooks, "budget", details=reason, worker=worker)
     return reason

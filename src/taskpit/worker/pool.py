@@ -358,8 +358,7 @@ class Pool:
     def _day_is_spent(self) -> bool:
         """Whether today may cost no more: then the queue is paused until tomorrow, or until somebody says go on."""
         reason = pause_if_spent(self.queue, self.options.budget, self.options.name)
-        if reason:
-            self.show.say(reason)
+        self._wait_for(reason)
         return bool(reason)
 
     def _many_wait_for_review(self) -> bool:

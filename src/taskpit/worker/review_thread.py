@@ -119,7 +119,8 @@ class Reviews:
                 self.gate.worked()
             try:
                 answer = reviewer.read_answer(self._pipe, handed, _said(outcome))
-                return reviewer.conclude(self._pipe, claim, handed, answer, run.cost), "", ""
+                most = queue.config.choke
+                return reviewer.conclude(self._pipe, claim, handed, answer, run.cost, most), "", ""
             except Invalid as error:
                 refused = error.message
                 run.say(f"no verdict: {refused}")

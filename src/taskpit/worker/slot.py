@@ -16,7 +16,7 @@ from taskpit.agents.lessons import Lessons, asked, fitting, learned, quoted
 from taskpit.errors import Invalid, Storage, TaskpitError
 from taskpit.hooks import tell
 from taskpit.landing.values import SetupFailed, Stopped, Waits
-from taskpit.policy import checked, pause, question_of
+from taskpit.policy import checked, in_vain, pause, question_of
 from taskpit.race import parent_of
 from taskpit.records import Value
 from taskpit.rules import check_mode
@@ -260,7 +260,7 @@ def _enter(queue: Queue, run: Run, options: PoolOptions) -> Outcome | None:
             if run.sandbox is not None:  # its clone borrows the objects of ours
                 run.sandbox = run.sandbox.replace(shown=(pipe.git.directory,))
             run.variables["TASKPIT_SLOT"] = str(run.slot)
-            run.cwd = pipe.enter(task, RunHands(run), tries)
+            run.cwd = pipe.enter(task, RunHands(run), tries, queue.store.read(task.needs))
     except (Waits, Invalid) as error:
         return _hold(task, _advised(error))
     except SetupFailed as error:
@@ -405,7 +405,9 @@ def _told_backend(queue: Queue, run: Run, outcome: Outcome) -> Outcome:
         return outcome
     if run.gate is not None:
         outcome = run.gate.put_off(outcome)
-    return outcome if outcome.after else outcome.replace(after=pause(queue.config, 1))
+    if outcome.after:
+        return outcome
+    return outcome.replace(after=pause(queue.config, in_vain(_tries(queue, run.claim.task)) + 1))
 
 
 def what_became(queue: Queue, run: Run) -> tuple[str, str]:

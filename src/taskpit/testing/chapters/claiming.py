@@ -117,7 +117,7 @@ class Claiming(Steps):
         self.broken(1)
         self.put(self.task(2, needs=(self.id(1),)))
         assert self.claim() == []
-        assert self.card(self.id(2)).held == f"needs {self.id(1)}, which failed"
+        assert self.card(self.id(2)).held == f"needs {self.id(1)}, which failed or was cancelled"
 
     def test_a_need_that_nobody_put_holds(self) -> None:
         """Until it is put and done."""
