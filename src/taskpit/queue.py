@@ -11,6 +11,7 @@ from taskpit import errors
 from taskpit.clock import Clock, iso
 from taskpit.config import Config
 from taskpit.rules import ANY, check_task, drawn, find_cycle, suits, tangled
+from taskpit.schema import field
 from taskpit.task import (
     SCHEDULES,
     Claim,
@@ -185,14 +186,15 @@ class Queue:
 
         A task named by id that can't be had raises: Nothing, Held, Lost, Conflict or NotFound, with the reason.
         """
-        if count < 0:
-            raise errors.Invalid(f"{count} tasks cannot be claimed")
+        field("lease", lease, "float")
+        if not field("count", count, "int"):
+            raise errors.Invalid("count must be at least 1: 0 tasks cannot be claimed")
         want = Want(
             worker=worker,
             kind=kind,
             lease=lease or self.config.lease_of(kind or worker_type(worker)),
-            ids=tuple(ids),
-            tags=tuple(tags),
+            ids=several("ids", ids),
+            tags=several("tags", tags),
             big=big,
             count=count,
             verbatim=verbatim,
@@ -317,6 +319,7 @@ class Queue:
 
         LOST if it is over.
         """
+        field("lease", lease, "float")
         said = self.store.renew([claim], lease or claim.lease or self.config.lease)[0]
         if said is Said.OK and "race-of" in claim.task.extra and self._race().over(claim.task) is not None:
             return Said.CANCEL
@@ -575,6 +578,15 @@ class Queue:
         from taskpit import explain
 
         return explain.why(self.card(task_id), self.clock.now(), self.store.paused())
+
+
+def several(name: str, given: Iterable[str]) -> tuple[str, ...]:
+    """A text is a sequence of letters, which no type checker minds: taken as such it would need task 0, 0, 0 and 1."""
+    if isinstance(given, str):
+        raise errors.Invalid(f"{name} is several texts, not one", hint=f"Write {name}=[{given!r}].")
+    texts = tuple(given) if hasattr(given, "__iter__") else given
+    field(name, texts, "tuple[str, ...]")
+    return texts
 
 
 def cards(store: Looking, state: State | None = None, size: int = 1000, *, tied: bool = False) -> Iterator[Card]:
