@@ -19,6 +19,7 @@ from taskpit.task import (
     Event,
     Failed,
     Outcome,
+    Release,
     Said,
     Split,
     State,
@@ -44,6 +45,8 @@ EDIT_LEASE = 60.0
 CHUNK = 500
 #: What the changelog calls the cancelling of a task that a worker has.
 ASKED_TO_STOP = "asked_to_stop"
+#: How a task ends whose worker gives it back after it was asked to stop.
+CALLED_OFF = Failed(error="cancelled", cancelled=True)
 #: A waiting claim looks again after this many seconds, whatever the store tells.
 LOOK_AGAIN = 1.0
 
@@ -342,10 +345,21 @@ class Queue:
         for claim, outcome in ends:
             meant = self._with_ids(claim, outcome) if isinstance(outcome, Split) else outcome
             tries = self._tries(claim.task.id) if isinstance(meant, Failed) else ()
-            settled.append(settle(claim, meant, tries, self.config, self.clock.now()))
+            end = settle(claim, meant, tries, self.config, self.clock.now())
+            if isinstance(meant, Failed | Release) and self._is_called_off(end):
+                end = settle(claim, CALLED_OFF, tries, self.config, self.clock.now())
+            settled.append(end)
         if self.config.hooks.commands:
             self.need_trust()
         return self._carry_out(settled)
+
+    def _is_called_off(self, end: End) -> bool:
+        """Whether this would give back what a person has cancelled meanwhile, so that another worker begins with it."""
+        if end.result is not None or (end.task is not None and end.task.hold):
+            return False
+        if self.store.info().layout == "activities":
+            return False  # there it may also be a new plan for whose sake work stops
+        return self.store.renew([end.claim], end.claim.lease or EDIT_LEASE)[0] is Said.CANCEL
 
     def _carry_out(self, ends: Sequence[End]) -> list[tuple[Said, End]]:
         """Each of these has ended, and so has what follows from it for a race; hooks are told."""
@@ -501,6 +515,9 @@ class Queue:
 
     def _free(self, task_id: str, worker: str, change: Callable[[Task], Task], why: str = "") -> Task:
         claim = self._take_ready(task_id, worker)
+        if self._is_called_off(End(claim=claim)):  # what it was asked to stop for is over with that
+            self.finish(claim, CALLED_OFF)
+            return self.retry(task_id, worker)
         freed = change(claim.task)
         reset = Try(at=self.clock.now(), worker=worker, kind="reset", counted=False)
         try:
@@ -554,8 +571,9 @@ class Queue:
         card = self.card(task_id)
         if card.state is State.CLAIMED:
             self.store.stop([task_id])
-            self.tell(ASKED_TO_STOP, task_id, worker, reason)
-            return False
+            if self.card(task_id).state is not State.READY:  # else it was given back just then: nobody would hear it
+                self.tell(ASKED_TO_STOP, task_id, worker, reason)
+                return False
         claim = self._take_ready(task_id, worker)
         self.finish(claim, Failed(error=reason or "cancelled", cancelled=True))
         return True
