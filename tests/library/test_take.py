@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -428,3 +429,20 @@ def test_a_job_that_brings_no_end_of_a_task_has_failed(queue, told):
     with pytest.raises(Invalid, match="neither a text nor an outcome"), queue.take() as job:
         vars(job).update(told)
     assert (queue.card(task_id).state, queue.card(task_id).task.attempts) == (State.READY, 1)
+
+
+def test_a_queue_whose_folder_is_gone_is_not_made_again(queue, root):
+    """An empty one stood in its place: who came for a task waited for ever, and a result was kept there aside."""
+    queue.add("x")
+    claim = queue.claim("ada")[0]
+    shutil.rmtree(root)
+
+    for verb in (
+        lambda: queue.claim("ada", wait=PATIENCE),
+        lambda: queue.renew(claim),
+        lambda: queue.finish(claim, Done()),
+        lambda: queue.add("y"),
+    ):
+        with pytest.raises(Storage, match="No such file"):
+            verb()
+        assert not root.exists()
