@@ -600,9 +600,9 @@ class Queue:
 
 def several(name: str, given: Iterable[str]) -> tuple[str, ...]:
     """A text is a sequence of letters, which no type checker minds: taken as such it would need task 0, 0, 0 and 1."""
-    if isinstance(given, str):
+    if isinstance(given, str) or not hasattr(given, "__iter__"):
         raise errors.Invalid(f"{name} is several texts, not one", hint=f"Write {name}=[{given!r}].")
-    texts = tuple(given) if hasattr(given, "__iter__") else (given,)
+    texts = tuple(given)
     field(name, texts, "tuple[str, ...]")
     return texts
 
