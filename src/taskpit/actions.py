@@ -109,15 +109,15 @@ def _cancel(queue: Queue, task_id: str, worker: str, text: str) -> str:
     reason, card = " ".join(text.split()), queue.card(task_id)
     if card.task.hold.startswith((LANDING, PULL)):
         _refuse_landed(queue, task_id)
+    ended = False
     if card.state is State.CLAIMED and card.worker == worker:  # one's own claim ends at once
         said, _ = queue.finish(
             own_claim(queue, task_id, worker, os.environ), Failed(error=reason or "cancelled", cancelled=True)
         )
         ended = said is not Said.LOST
-    else:
-        if card.state is State.CLAIMED:
-            need_own_run(queue, queue.holding(task_id, card.worker), os.environ, parts=True)
-        ended = queue.cancel(task_id, worker, reason)
+    elif card.state is State.CLAIMED:
+        need_own_run(queue, queue.holding(task_id, card.worker), os.environ, parts=True)
+    ended = ended or queue.cancel(task_id, worker, reason)
     return f"{task_id} is cancelled" if ended else f"{task_id}: its worker is asked to stop"
 
 

@@ -24,6 +24,7 @@ from taskpit.held_directories import (
     at,
     directory,
     forget,
+    is_held,
     path_in,
     renewed,
     wall,
@@ -477,7 +478,10 @@ def _listing(path: str, how: Callable[[str], Any]) -> Any:
 
 
 def make_dir(path: str) -> None:
-    """The directory exists, with its parents."""
+    """The directory exists, with its parents; FileNotFoundError if it is of an open queue whose folder is gone.
+
+    Made again, that would be an empty queue: who works there would wait for tasks and lose what they bring.
+    """
     step("mkdir", path)
     parts, folder = [], path
     forget(path)
@@ -486,6 +490,8 @@ def make_dir(path: str) -> None:
             there = directory(folder)
             break
         except FileNotFoundError:
+            if folder != path and is_held(folder):
+                raise
             folder, _, part = folder.rpartition("/")
             parts.append(part)
     if there is ANYWHERE:

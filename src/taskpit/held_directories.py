@@ -116,6 +116,11 @@ def wall(root: str, *, keep: bool = False) -> None:
         _drop(root)
 
 
+def is_held(root: str) -> bool:
+    """Whether somebody holds the directories beneath this one open."""
+    return bool(_roots.get(root))
+
+
 def leave_open() -> None:
     """This process ends now: what it holds open is left to the kernel, which closes all of it at once."""
     _last.extend(_held.values())

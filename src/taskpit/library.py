@@ -21,6 +21,7 @@ from taskpit import keeper
 from taskpit.errors import CheckFailed, CursorLost, Invalid, Lost, Nothing, TaskpitError, Unknown, Untrusted
 from taskpit.policy import checked
 from taskpit.queue import Queue as Verbs
+from taskpit.queue import several
 from taskpit.rules import check_mode
 from taskpit.task import LISTS, Done, Failed, Outcome, Release, Said, Task
 from taskpit.worker.check import run_check
@@ -114,7 +115,7 @@ class Queue(Verbs):
     ) -> str:
         """A task is in the queue for good; its id."""
         given = {name: value for name, value in locals().items() if name in Task._fields}
-        given |= {name: _several(name, given[name]) for name in LISTS if name in given}
+        given |= {name: several(name, given[name]) for name in LISTS if name in given}
         return self.put([Task(**given)])[0][0]
 
     # -- working -----------------------------------------------------------------------------------
@@ -137,8 +138,8 @@ class Queue(Verbs):
         """
         return self._take(
             worker,
-            ids=_several("ids", ids),
-            tags=_several("tags", tags),
+            ids=several("ids", ids),
+            tags=several("tags", tags),
             big=big,
             lease=lease,
             wait=wait,
@@ -220,7 +221,7 @@ class Queue(Verbs):
         options = PoolOptions(
             slots=n,
             name=worker,
-            tags=_several("tags", tags),
+            tags=several("tags", tags),
             check_in=None if checks is None else os.path.abspath(checks),
             **told,
         )
@@ -341,7 +342,7 @@ def holding(queue: Verbs, claim: Claim, check_in: str | None = None) -> Iterator
         if check_in is not None and check_mode(claim.task) != "disabled":
             queue.need_trust()
         yield job
-        outcome = _checked(queue, job, job.outcome or Done(output=job.output), check_in)
+        outcome = _checked(queue, job, _meant(job), check_in)
     except BaseException as error:
         blamed = isinstance(error, Exception) and not isinstance(error, Untrusted)
         interrupted = Release(reason=f"its worker was interrupted ({type(error).__name__})")
@@ -353,6 +354,17 @@ def holding(queue: Verbs, claim: Claim, check_in: str | None = None) -> Iterator
     trouble = _end(queue, keeping, job, outcome)
     if trouble is not None:
         raise trouble
+
+
+def _meant(job: Job, said: str | Outcome | None = None) -> Outcome:
+    """How a job ends, by what its function returned, else by what the job says; Invalid if that is no end of a task."""
+    for told, kinds in ((said, (str, Outcome)), (job.outcome, Outcome), (job.output, str)):
+        if told is not None and not isinstance(told, kinds):
+            hint = "A text is the output of what is done; Failed(error=...) and the like are other ends."
+            raise Invalid(f"{told!r:.80} is neither a text nor an outcome", hint=hint, id=job.task.id)
+    if isinstance(said, Outcome):
+        return said
+    return job.outcome or Done(output=said or job.output or "")
 
 
 def _checked(queue: Verbs, job: Job, outcome: Outcome, check_in: str | None) -> Outcome:
@@ -449,13 +461,6 @@ class Watcher:
             self._watch.close()
 
 
-def _several(name: str, given: Iterable[str]) -> tuple[str, ...]:
-    """A text is a sequence of letters, which no type checker minds: taken as such it would need task 0, 0, 0 and 1."""
-    if isinstance(given, str):
-        raise Invalid(f"{name} is several texts, not one", hint=f"Write {name}=[{given!r}].")
-    return tuple(given)
-
-
 def called(
     handler: Callable[[Job, Run], str | Outcome | None], stopped: tuple[type[BaseException], ...] = (Lost,)
 ) -> Runner:
@@ -469,8 +474,6 @@ def called(
             if not run.stopping:
                 raise
             return Release(reason="its worker was asked to stop")
-        if isinstance(said, Outcome):
-            return said
-        return job.outcome or Done(output=said or job.output)
+        return _meant(job, said)
 
     return run

@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 
 from taskpit.clock import iso, say_duration
+from taskpit.errors import Invalid
 from taskpit.task import FOR_PARTS, Ask, Done, End, Failed, Release, Result, Retry, Split, Try, Verdict
 from taskpit.text import headline, one_line
 
@@ -76,7 +77,7 @@ def settle(claim: Claim, outcome: Outcome, tries: Sequence[Try], config: Config,
         case Ask():
             return _ask(claim, outcome)
         case _:
-            raise TypeError(f"{outcome!r} is not an outcome")
+            raise Invalid(f"{outcome!r:.80} is not an outcome", id=claim.task.id)
 
 
 #: How a hold begins that an answer ends, and the field that carries the question's key.

@@ -11,6 +11,7 @@ from taskpit import errors
 from taskpit.clock import Clock, iso
 from taskpit.config import Config
 from taskpit.rules import ANY, check_task, drawn, find_cycle, suits, tangled
+from taskpit.schema import field
 from taskpit.task import (
     SCHEDULES,
     Claim,
@@ -18,6 +19,7 @@ from taskpit.task import (
     Event,
     Failed,
     Outcome,
+    Release,
     Said,
     Split,
     State,
@@ -43,6 +45,8 @@ EDIT_LEASE = 60.0
 CHUNK = 500
 #: What the changelog calls the cancelling of a task that a worker has.
 ASKED_TO_STOP = "asked_to_stop"
+#: How a task ends whose worker gives it back after it was asked to stop.
+CALLED_OFF = Failed(error="cancelled", cancelled=True)
 #: A waiting claim looks again after this many seconds, whatever the store tells.
 LOOK_AGAIN = 1.0
 
@@ -185,14 +189,15 @@ class Queue:
 
         A task named by id that can't be had raises: Nothing, Held, Lost, Conflict or NotFound, with the reason.
         """
-        if count < 0:
-            raise errors.Invalid(f"{count} tasks cannot be claimed")
+        field("lease", lease, "float")
+        if not field("count", count, "int"):
+            raise errors.Invalid("count must be at least 1: 0 tasks cannot be claimed")
         want = Want(
             worker=worker,
             kind=kind,
             lease=lease or self.config.lease_of(kind or worker_type(worker)),
-            ids=tuple(ids),
-            tags=tuple(tags),
+            ids=several("ids", ids),
+            tags=several("tags", tags),
             big=big,
             count=count,
             verbatim=verbatim,
@@ -317,6 +322,7 @@ class Queue:
 
         LOST if it is over.
         """
+        field("lease", lease, "float")
         said = self.store.renew([claim], lease or claim.lease or self.config.lease)[0]
         if said is Said.OK and "race-of" in claim.task.extra and self._race().over(claim.task) is not None:
             return Said.CANCEL
@@ -339,10 +345,21 @@ class Queue:
         for claim, outcome in ends:
             meant = self._with_ids(claim, outcome) if isinstance(outcome, Split) else outcome
             tries = self._tries(claim.task.id) if isinstance(meant, Failed) else ()
-            settled.append(settle(claim, meant, tries, self.config, self.clock.now()))
+            end = settle(claim, meant, tries, self.config, self.clock.now())
+            if isinstance(meant, Failed | Release) and self._is_called_off(end):
+                end = settle(claim, CALLED_OFF, tries, self.config, self.clock.now())
+            settled.append(end)
         if self.config.hooks.commands:
             self.need_trust()
         return self._carry_out(settled)
+
+    def _is_called_off(self, end: End) -> bool:
+        """Whether this would give back what a person has cancelled meanwhile, so that another worker begins with it."""
+        if end.result is not None or (end.task is not None and end.task.hold):
+            return False
+        if self.store.info().layout == "activities":
+            return False  # there it may also be a new plan for whose sake work stops
+        return self.store.renew([end.claim], end.claim.lease or EDIT_LEASE)[0] is Said.CANCEL
 
     def _carry_out(self, ends: Sequence[End]) -> list[tuple[Said, End]]:
         """Each of these has ended, and so has what follows from it for a race; hooks are told."""
@@ -501,6 +518,9 @@ class Queue:
 
     def _free(self, task_id: str, worker: str, change: Callable[[Task], Task], why: str = "") -> Task:
         claim = self._take_ready(task_id, worker)
+        if self._is_called_off(End(claim=claim)):  # what it was asked to stop for is over with that
+            self.finish(claim, CALLED_OFF)
+            return self.retry(task_id, worker)
         freed = change(claim.task)
         reset = Try(at=self.clock.now(), worker=worker, kind="reset", counted=False)
         try:
@@ -554,8 +574,9 @@ class Queue:
         card = self.card(task_id)
         if card.state is State.CLAIMED:
             self.store.stop([task_id])
-            self.tell(ASKED_TO_STOP, task_id, worker, reason)
-            return False
+            if self.card(task_id).state is not State.READY:  # else it was given back just then: nobody would hear it
+                self.tell(ASKED_TO_STOP, task_id, worker, reason)
+                return False
         claim = self._take_ready(task_id, worker)
         self.finish(claim, Failed(error=reason or "cancelled", cancelled=True))
         return True
@@ -578,6 +599,15 @@ class Queue:
         from taskpit import explain
 
         return explain.why(self.card(task_id), self.clock.now(), self.store.paused())
+
+
+def several(name: str, given: Iterable[str]) -> tuple[str, ...]:
+    """A text is a sequence of letters, which no type checker minds: taken as such it would need task 0, 0, 0 and 1."""
+    if isinstance(given, str) or not hasattr(given, "__iter__"):
+        raise errors.Invalid(f"{name} is several texts, not one", hint=f"Write {name}=[{given!r}].")
+    texts = tuple(given)
+    field(name, texts, "tuple[str, ...]")
+    return texts
 
 
 def cards(store: Looking, state: State | None = None, size: int = 1000, *, tied: bool = False) -> Iterator[Card]:

@@ -9,15 +9,15 @@ from taskpit.clock import iso, say_duration
 from taskpit.config import Limit
 from taskpit.errors import Invalid
 from taskpit.records import Value
-from taskpit.schema import whole
-from taskpit.task import LINES, LISTS, State
+from taskpit.schema import field, whole
+from taskpit.task import LINES, LISTS, State, Task
 from taskpit.text import is_count
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from taskpit.task import Task, Want
+    from taskpit.task import Want
 
 Order = tuple[int, float, int, str]
 #: The seconds of `/min`.
@@ -26,6 +26,10 @@ MINUTE = 60.0
 NAMED = 3
 #: The whole numbers of a task.
 COUNTS = ("priority", "attempts", "max_attempts")
+#: What its other fields are; the types of one that a program made as it should; and what must be looked at then, too.
+KINDS = {name: kind for name, kind in Task.kinds().items() if name not in ("source", *COUNTS)}
+SORTS = tuple(map(type, Task(id="", title="").as_dict().values()))
+ODD = (*LISTS, *COUNTS, "not_before")
 
 
 def order(task: Task) -> Order:
@@ -205,9 +209,11 @@ def held_in_circle(task: Task, tasks: Mapping[str, Task]) -> str:
 
 def check_task(task: Task) -> None:
     """Whether this can be a task; Invalid says why not."""
+    said = task.__dict__
+    if tuple(map(type, said.values())) != SORTS or any(map(said.__getitem__, ODD)):
+        _check_kinds(task)
     if not task.title.strip():
         raise Invalid("a task needs a title", id=task.id)
-    said = task.__dict__
     listed = [(name, word) for name in LISTS for word in said[name]] if any(map(said.__getitem__, LISTS)) else []
     for name in LINES:
         text = said[name]
@@ -220,8 +226,6 @@ def check_task(task: Task) -> None:
         "".join((task.body, *map(said.__getitem__, LINES), *[word for _, word in listed])).encode()
     except UnicodeEncodeError:
         raise Invalid("the task is not UTF-8 text", id=task.id) from None
-    if task.limits or task.priority or task.attempts or task.max_attempts:
-        _check_numbers(task)
     for name, word in listed:
         if not word or word != " ".join(word.split()) or "," in word or "#" in word:
             raise Invalid(f"{word!r} cannot stand in {name}: no commas, # or line breaks", id=task.id)
@@ -254,17 +258,19 @@ def drawn(shares: Mapping[str, int], draw: Callable[[], float]) -> list[str]:
     return order
 
 
-def _check_numbers(task: Task) -> None:
-    """Those that every file can say, and limits that can be kept."""
+def _check_kinds(task: Task) -> None:
+    """Fields of their kind, numbers that every file can say, and limits that can be kept."""
     for name in COUNTS:
         value = task.__dict__[name]
         try:
             whole(name, value if type(value) is int else None)
         except (TypeError, ValueError) as error:
             raise Invalid(f"the {name} is none that a task can have: {error}", id=task.id) from None
-    for limit in task.limits:
+    for limit in task.limits or ():
         try:
             Limit.of(limit)
         except ValueError as error:
             hint = "Write staging=1 for one at once, api=10/min for ten a minute, or a key of the table [limits]."
             raise Invalid(str(error), hint=hint, id=task.id) from None
+    for name, kind in KINDS.items():
+        field(name, task.__dict__[name], kind)

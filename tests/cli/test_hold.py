@@ -8,6 +8,10 @@ import threading
 import pytest
 from waits import PATIENCE
 
+from taskpit.cli import finish
+from taskpit.task import Done
+from taskpit.worker import manual
+
 
 def test_claim_takes_the_best_task(pit, place):
     pit("add", "low")
@@ -368,6 +372,21 @@ def test_split(pit, place):
 
     assert data == {"id": "0001", "state": "done", "children": ["a", "0002"]}
     assert (child["parent"], child["needs"], child["priority"]) == ("0001", ["a"], 30)
+
+
+def test_a_split_of_what_is_done_just_then_names_no_parts(pit, monkeypatch):
+    """They were named, and were not there."""
+    pit("add", "x")
+    pit("claim")
+
+    def done_meanwhile(queue, *rest):
+        claim = manual.own_claim(queue, *rest)
+        queue.finish(claim, Done())
+        return claim
+
+    monkeypatch.setattr(finish, "own_claim", done_meanwhile)
+    answer = pit("split", "1", "a", "b", "--no-wait")
+    assert (answer.code, answer.out) == (4, "")
 
 
 def test_split_waits_for_the_children_who_inherit(pit, place):

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
+from taskpit import actions
 from taskpit.queue import Queue
 from taskpit.store.files import FileStore
-from taskpit.task import Want
+from taskpit.task import End, Want
 
 
 def test_note(pit):
@@ -194,3 +197,52 @@ def test_who_is_asked_to_stop_is_told_how_under_the_name_it_has(pit):
     told = pit("renew", "1", "--as", "a")
     assert "`pit cancel 1 --as a`".replace("1", "0001") in told.err
     assert pit("cancel", "0001", "--as", "a").out == "0001 is cancelled\n"
+
+
+@pytest.mark.parametrize("verb", [("release", "1"), ("fail", "1", "it broke")])
+def test_what_is_given_back_after_it_was_cancelled_is_cancelled(pit, verb):
+    """It was ready, and the next worker began with it."""
+    pit("add", "x")
+    pit("claim", "--as", "other")
+    assert pit("cancel", "1").out == "0001: its worker is asked to stop\n"
+
+    assert "0001 is cancelled" in pit(*verb, "--as", "other").out
+    assert pit("show", "1", "--json").data["result"]["verdict"] == "cancelled"
+
+
+def test_what_is_freed_after_it_was_cancelled_runs(pit):
+    """Whoever took it next was asked to stop."""
+    pit("add", "x")
+    pit("claim", "--as", "other")
+    pit("cancel", "1")
+    pit("block", "1", "I am stuck", "--as", "other")
+
+    assert pit("unblock", "1").out == "0001 is ready\n"
+    pit("claim", "--as", "other")
+    assert pit("renew", "1", "--as", "other", "--json").data["stop"] is False
+
+
+def test_cancel_of_what_is_given_back_just_then_cancels_it(pit, monkeypatch):
+    """That its worker is asked to stop was said, and nobody was there to hear it."""
+    pit("add", "x")
+    pit("add", "y")
+    pit("claim", "1", "--as", "other")
+    stop = FileStore.stop
+
+    def too_late(store, ids):
+        store.finish([End(claim=Queue(store).holding("0001", "other"))])
+        stop(store, ids)
+
+    monkeypatch.setattr(FileStore, "stop", too_late)
+    assert pit("cancel", "1").out == "0001 is cancelled\n"
+
+    pit("claim", "2")
+    own = actions.own_claim
+
+    def given_back(queue, *rest):
+        claim = own(queue, *rest)
+        queue.store.finish([End(claim=claim)])
+        return claim
+
+    monkeypatch.setattr(actions, "own_claim", given_back)
+    assert pit("cancel", "2").out == "0002 is cancelled\n"

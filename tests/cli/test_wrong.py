@@ -351,6 +351,38 @@ def test_a_lock_that_is_let_go_runs_no_command(pit):
     assert len(pit("lock", "--json").data) == 1
 
 
-@pytest.mark.parametrize("words", [["--all", "-f"], ["--all", "WI-001"], ["WI-001", "--for", "0.01s"]])
+@pytest.mark.parametrize("words", [["--all", "-f"], ["--all", "WI-001"], ["WI-001", "-f"]])
 def test_what_status_shows_by_itself_is_not_left_out_in_silence(pit, words):
     assert pit("status", *words).code == 2
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("every --check X", "WHEN and TITLE"),
+        ("every --priority 0", "WHEN and TITLE"),
+        ("lock --ttl 5m", "which lock"),
+        ("lock --human", "which lock"),
+        ("lock name --release --ttl 5m", "--ttl"),
+        ("split 1 a b --wait --no-wait", "--no-wait"),
+        ("token list NAME", "not one"),
+        ("token list --tag x", "--tag"),
+        ("token revoke ann --expires 3d", "--expires"),
+        ("mcp --port 8765", "--http"),
+        ("status --for 1s", "--for"),
+        ("trace 1 --for 1s", "--for"),
+        ("trace 1 -f", "-f"),
+        ("crew up --now", "--now"),
+        ("import - --from github --again", "--again"),
+        ("pause one --reason another", "twice"),
+        ("fail 1 one --reason another", "twice"),
+    ],
+)
+def test_what_would_mean_nothing_is_refused(pit, line, told):
+    """It was left out in silence."""
+    pit("add", "x")
+    answer = pit(*line.split())
+
+    assert answer.code == 2
+    assert told in answer.err
+    assert "hint:" in answer.err

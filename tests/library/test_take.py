@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -371,3 +372,77 @@ def test_one_text_where_several_belong_is_refused(queue):
     with pytest.raises(Invalid) as refused, queue.take("ada", tags="web"):
         pass
     assert refused.value.hint == "Write tags=['web']."
+    for wish in ({"tags": "web"}, {"ids": "0001"}):
+        with pytest.raises(Invalid, match="several texts, not one"):
+            queue.claim("ada", **wish)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"title": None},
+        {"title": 5},
+        {"body": b"bytes"},
+        {"check": ["make", "test"]},
+        {"tags": [1]},
+        {"tags": None},
+        {"needs": [1]},
+        {"not_before": "tomorrow"},
+        {"not_before": float("nan")},
+        {"big": "no"},
+    ],
+)
+def test_what_no_field_of_a_task_can_be_is_refused_by_its_name(queue, fields):
+    with pytest.raises(Invalid, match=next(iter(fields))):
+        queue.add(**{"title": "x", **fields})
+    assert queue.store.counts()[State.READY] == 0
+
+
+def test_a_task_made_by_hand_has_no_text_where_several_belong(queue):
+    """It was put with the tags w, e and b."""
+    with pytest.raises(Invalid, match="tags"):
+        queue.put([Task(id="", title="x", tags="web")])
+
+
+@pytest.mark.parametrize(
+    "wish", [{"count": 0}, {"count": 1.5}, {"lease": -5}, {"lease": "30m"}, {"lease": float("nan")}, {"ids": None}]
+)
+def test_a_claim_that_cannot_be_meant_takes_nothing(queue, wish):
+    """`count=0` took every task, and a lease below none was over when it began."""
+    queue.add("x")
+    with pytest.raises(Invalid, match=next(iter(wish))):
+        queue.claim("ada", **wish)
+    assert queue.store.counts()[State.READY] == 1
+
+
+def test_a_renewal_ends_no_lease(queue):
+    queue.add("x")
+    claim = queue.claim("ada")[0]
+    with pytest.raises(Invalid, match="lease"):
+        queue.renew(claim, -5)
+
+
+@pytest.mark.parametrize("told", [{"output": 5}, {"outcome": "failed"}, {"outcome": Failed}])
+def test_a_job_that_brings_no_end_of_a_task_has_failed(queue, told):
+    """Its task stayed claimed, and nobody renewed it."""
+    task_id = queue.add("x")
+    with pytest.raises(Invalid, match="neither a text nor an outcome"), queue.take() as job:
+        vars(job).update(told)
+    assert (queue.card(task_id).state, queue.card(task_id).task.attempts) == (State.READY, 1)
+
+
+def test_a_queue_whose_folder_is_gone_is_not_made_again(queue, root):
+    """An empty one stood in its place: who came for a task waited for ever, and a result was kept there aside."""
+    queue.add("x")
+    claim = queue.claim("ada")[0]
+    shutil.rmtree(root)
+
+    for verb in (
+        lambda: queue.claim("ada", wait=PATIENCE),
+        lambda: queue.renew(claim),
+        lambda: queue.finish(claim, Done()),
+        lambda: queue.add("y"),
+    ):
+        with pytest.raises(Storage, match="No such file"):
+            verb()
+        assert not root.exists()

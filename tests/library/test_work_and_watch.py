@@ -154,3 +154,20 @@ def test_fewer_than_no_tasks_are_not_claimed(queue):
     with pytest.raises(Invalid):
         queue.claim("ada", count=-1)
     assert queue.store.counts()[State.READY] == 1
+
+
+def _later(_job):
+    yield "nothing of it has run"
+
+
+async def _awaitable(_job):
+    return "nothing of it has run"
+
+
+@pytest.mark.filterwarnings("ignore:coroutine .* was never awaited")
+@pytest.mark.parametrize("handler", [lambda _: 5, lambda _: False, lambda _: {"a": 1}, _later, _awaitable])
+def test_a_function_that_returns_what_is_no_result_has_failed(queue, handler):
+    """A generator was done before any of it had run, and a number left the task claimed."""
+    task_id = queue.add("x", max_attempts=1)
+    assert queue.work(handler, max_tasks=1).tally == {"failed": 1}
+    assert "neither a text nor an outcome" in queue.card(task_id).result.reason

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from taskpit.config import Config
+from taskpit.errors import Invalid
 from taskpit.policy import answered, pause, settle, signature
 from taskpit.task import Ask, Claim, Done, Failed, Release, Retry, Split, Task, Try, Verdict
 
@@ -238,5 +239,5 @@ def test_a_question_holds_it_and_the_answer_stands_in_the_task():
 
 
 def test_what_is_no_outcome_is_refused():
-    with pytest.raises(TypeError, match="is not an outcome"):
+    with pytest.raises(Invalid, match="is not an outcome"):
         settle(claim(), "done", [], CONFIG, NOW)

@@ -6,7 +6,7 @@ import os
 import time
 
 from taskpit import errors, fs
-from taskpit.cli.context import Args, Context, Reply, arg, takes
+from taskpit.cli.context import Args, Context, Reply, Usage, arg, takes
 from taskpit.crew.state import SUPERVISOR, Crew, CrewFiles
 
 #: How often a followed log is looked at, and how much of it is read at once.
@@ -53,6 +53,8 @@ def _crew(args: Args, context: Context) -> Reply:
     pit crew restart snake-2
     pit crew down --now
     """
+    if args.now and args.action == "up":
+        raise Usage("--now is for down and restart", hint="`pit crew up` starts what does not run.")
     return {"up": _up, "down": _down, "restart": _restart}[args.action](args, context)
 
 

@@ -6,6 +6,7 @@ import os
 
 from taskpit.cli.add import ADD_ARGS, asked_for, tell_by
 from taskpit.cli.context import Args, Context, Reply, Usage, arg, takes
+from taskpit.cli.options import said_any
 from taskpit.cli.output import table
 from taskpit.clock import iso
 from taskpit.errors import Invalid
@@ -32,10 +33,11 @@ def _every(args: Args, context: Context) -> Reply:
     pit every '*/30 8-18 * * 1-5' 'Triage new issues' --zone Europe/Berlin --jitter 5m
     pit every
     """
-    if args.when is None:
+    if args.when is None and not said_any(args, *vars(args).keys() - {"json", "directory"}):
         return _listed(context)
     if args.title is None:
-        raise Usage("missing: TITLE", hint="For example: `pit every 'mon-fri 07:00' 'Update the dependencies'`.")
+        missing = "TITLE" if args.when else "WHEN and TITLE"
+        raise Usage(f"missing: {missing}", hint="For example: `pit every 'mon-fri 07:00' 'Update the dependencies'`.")
     queue = context.queue
     given = {"every": args.when, "zone": args.zone or _zone(context), "catch-up": args.catch_up, "jitter": args.jitter}
     args.set = [*(args.set or ()), *(f"{key}={value}" for key, value in given.items() if value)]

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 
 from taskpit import errors
-from taskpit.cli.context import Args, Context, Reply, Usage, arg, takes
+from taskpit.cli.context import Args, Context, Reply, Usage, arg, either, takes
 from taskpit.cli.options import AS, ID, IDS, REASON, named, one_input, read_input, read_text, reason_words, to_each
 from taskpit.clock import iso
 from taskpit.task import Failed, Release, Split, State, Task
-from taskpit.worker.manual import finish_by_hand, need_wait, own_claim, refuse_lost
+from taskpit.worker.manual import finish_by_hand, need_wait, own_claim, refuse_lost, refuse_unsplit
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -106,6 +106,8 @@ def _fail(args: Args, context: Context) -> Reply:
     pit fail 0007 'the schema has no such column'
     pit fail 0007 --reason - < errors.txt
     """
+    if args.error is not None and args.text is not None:
+        raise Usage("the reason stands there twice", hint=f"`pit fail {args.id} 'no such column'` is enough.")
     args.error = args.error if args.error is not None else args.text
     if args.error is None:
         raise Usage("say what went wrong", hint=f"For example: `pit fail {args.id} 'no such column'`.")
@@ -158,8 +160,7 @@ def _release(args: Args, context: Context) -> Reply:
     ID,
     arg("TITLE", "a child for each", dest="titles", nargs="*"),
     arg("-F --file FILE", "one JSON object a line; - is standard input"),
-    arg("--no-wait", "end the task now: what needs it does not wait"),
-    arg("--wait", "what is done anyway"),
+    *either(arg("--no-wait", "end the task now: what needs it does not wait"), arg("--wait", "what is done anyway")),
     AS,
 )
 def _split(args: Args, context: Context) -> Reply:
@@ -198,7 +199,7 @@ def _split(args: Args, context: Context) -> Reply:
         if ready:
             queue.finish(claim, Release(reason="it was not split"))
         raise
-    refuse_lost(said, claim.task.id)
+    refuse_unsplit(queue, said, end)
     ids = [child.id for child in end.children]
     text = f"{claim.task.id} is split into {', '.join(ids)}" + ("" if args.no_wait else " and waits for them")
     state = "done" if args.no_wait else "ready"

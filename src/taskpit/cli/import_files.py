@@ -75,6 +75,8 @@ def _import(args: Args, context: Context) -> Reply:
     gh issue list --json number,title,body,labels,state,url | pit import - --from github
     """
     source = args.source or detect(args.paths)
+    if source and args.again:
+        raise Usage("--again is for records of one's own", hint=f"What comes from {source} is known by where it was.")
     if source:
         return _from_tracker(source, args, context)
     if args.closed or args.name:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 from taskpit import errors
 from taskpit.cli.context import Args, Context, Reply, Usage, arg, takes
-from taskpit.cli.options import AS, a_duration
+from taskpit.cli.options import AS, a_duration, said_any
 from taskpit.cli.output import table
 from taskpit.clock import iso, say_duration
 from taskpit.held_lock import NamedLock, one_of
@@ -30,14 +30,13 @@ FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 @takes(
     arg("NAME", "letters, digits, dot, underscore and dash", nargs="?"),
     arg("--release", "let go of it: exits 4 if it is not yours, 5 if free"),
-    arg("--ttl 30m", "how long it lasts unless renewed (default 30m)", type=a_duration, default=TTL),
+    arg("--ttl 30m", "how long it lasts unless renewed (default 30m)", type=a_duration),
     arg(
         "--wait 10s",
         "wait for it this long; without a time, for ever",
         nargs="?",
         type=a_duration,
         const=FOR_EVER,
-        default=0.0,
     ),
     AS,
     arg("--human", "the holder is a person, whatever the name says"),
@@ -61,11 +60,13 @@ def _lock(args: Args, context: Context) -> Reply:
     pit lock
     """
     if args.name is None:
-        if args.command or args.release:
+        if args.command or said_any(args, "release", "ttl", "wait", "worker", "human"):
             raise Usage("which lock? pit lock NAME ...", hint="`pit lock` alone shows the locks that are held.")
         return _held(context)
     if args.release and args.command:
         raise Usage("--release runs no command", hint="`pit lock NAME -- CMD` lets go by itself once CMD has ended.")
+    if args.release and said_any(args, "ttl", "wait", "human"):
+        raise Usage("--ttl, --wait and --human are for taking a lock", hint="`pit lock NAME --release` lets go of it.")
     if args.release:
         return _release(args, context)
     if args.command == []:
@@ -82,8 +83,8 @@ def _named(args: Args, context: Context, holder: str, command: _Command | None =
         context.queue.clock,
         args.name,
         holder,
-        ttl=args.ttl,
-        wait=args.wait,
+        ttl=args.ttl or TTL,
+        wait=args.wait or 0.0,
         kind="human" if args.human else "",
         when_lost=command.end if command else None,
     )

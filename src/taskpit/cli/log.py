@@ -208,6 +208,10 @@ def _trace(args: Args, context: Context) -> Reply:
     pit trace 7
     OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4318 pit trace -f
     """
+    if args.seconds and not args.follow:
+        raise Usage("--for goes with -f", hint="For example: `pit trace -f --for 1h`.")
+    if args.follow and (args.ids or args.since):
+        raise Usage("-f is for every task that ends from now on", hint="`pit trace 7` and `--since` go without it.")
     queue, sends = context.queue, any(context.env.get(name) for name in ENDPOINTS)
     if args.follow:
         if not sends:

@@ -221,6 +221,11 @@ def as_text(path: str, data: bytes) -> str:
         raise errors.Invalid(f"{path} is not UTF-8 (byte {error.start})", hint=hint, path=path) from None
 
 
+def said_any(args: Args, *names: str) -> bool:
+    """Whether one of these arguments was given: where it would mean nothing, leaving it out would fool who wrote it."""
+    return any(getattr(args, name) not in (None, "", ()) and getattr(args, name) is not False for name in names)
+
+
 def one_input(args: Args, *names: str) -> None:
     """Only one of these options may read standard input: there is only one."""
     readers = [name for name in names if getattr(args, name, None) == "-"]

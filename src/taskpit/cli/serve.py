@@ -9,7 +9,7 @@ import os
 from taskpit import errors, fs
 from taskpit.asgi_guard import new_token, refuse_exposure
 from taskpit.cli.context import Args, Context, Reply, Usage, arg, takes
-from taskpit.cli.options import a_duration, a_port, given_token, only_tags, token_option
+from taskpit.cli.options import a_duration, a_port, given_token, only_tags, said_any, token_option
 from taskpit.clock import iso, say_duration
 from taskpit.errors import MissingExtra
 from taskpit.queue import Queue
@@ -63,7 +63,7 @@ def _tell(server: GatewayServer, context: Context) -> None:
     arg("NAME", "the worker it is for", nargs="?", default=""),
     arg("--verb", "what it is for; may be repeated", action="append", choices=("look", "work", "put", "all")),
     arg("--tag T", "it may only claim tasks with this tag; may be repeated", action="append"),
-    arg("--expires D", "its end, counted from now: 30d, 12h", type=a_duration, default=0.0),
+    arg("--expires D", "its end, counted from now: 30d, 12h", type=a_duration),
 )
 def _token(args: Args, context: Context) -> Reply:
     """Who may ask `pit serve`. A token is for one worker: it claims, renews and ends as NAME, NAME-1, ... or
@@ -77,6 +77,10 @@ def _token(args: Args, context: Context) -> Reply:
     pit token list
     pit token revoke builder
     """
+    if args.action != "add" and said_any(args, "verb", "tag", "expires"):
+        raise Usage("--verb, --tag and --expires are for a new token", hint="For example: `pit token add builder`.")
+    if args.action == "list" and args.name:
+        raise Usage("all tokens are listed, not one", hint="`pit token list` alone shows them.")
     tokens = _tokens(context)
     if args.action == "list":
         grants = tokens.all()
@@ -88,7 +92,7 @@ def _token(args: Args, context: Context) -> Reply:
     if args.action == "revoke":
         tokens.revoke(args.name)
         return Reply(data={"revoked": args.name}, text=f"the token {args.name} is revoked")
-    token = tokens.add(args.name, args.verb or ["work"], only_tags(args.tag), args.expires)
+    token = tokens.add(args.name, args.verb or ["work"], only_tags(args.tag), args.expires or 0.0)
     text = (
         f"{token}\n\nIt is shown this once. There, put it into TASKPIT_TOKEN, or a file that TASKPIT_TOKEN_FILE names."
     )
@@ -131,8 +135,8 @@ def _listed(grants: list[Grant], context: Context) -> str:
 @takes(
     arg("--as W", "whom calls speak for that name no worker (default: TASKPIT_AS)", dest="worker"),
     arg("--http", "streamable HTTP instead of standard input and output"),
-    arg("--port N", "with --http (default: a free one)", type=a_port, default=0),
-    arg("--host ADDRESS", "with --http: where to listen (default: 127.0.0.1)", default="127.0.0.1"),
+    arg("--port N", "with --http (default: a free one)", type=a_port),
+    arg("--host ADDRESS", "with --http: where to listen (default: 127.0.0.1)"),
     arg("--name NAME", "with --http: a further name it is reached by", action="append"),
     token_option("with --http: what clients must show"),
     arg("--expose", "with --http: other machines may reach it; needs a token of your own"),
@@ -147,9 +151,11 @@ def _mcp(args: Args, context: Context) -> Reply:
     """
     from taskpit.mcp.tools import ToolCalls
 
-    token = given_token(args, context) if args.http else ""
+    if not args.http and said_any(args, "port", "host", "name", "token_file", "expose"):
+        raise Usage("--port, --host, --name, --token-file and --expose are for HTTP", hint="Add --http.")
+    token, host = given_token(args, context) if args.http else "", args.host or "127.0.0.1"
     if args.http:
-        refuse_exposure(args.host, token, exposed=args.expose)
+        refuse_exposure(host, token, exposed=args.expose)
     try:
         from taskpit.mcp.server import QueueServer, serve_http, serve_stdio
     except ModuleNotFoundError as error:
@@ -163,7 +169,7 @@ def _mcp(args: Args, context: Context) -> Reply:
         if args.http:
             server, shown = QueueServer(desk), token or new_token()
             serve_http(
-                server, lambda url: context.say({"address": url}, url), shown, args.host, args.port, args.name or ()
+                server, lambda url: context.say({"address": url}, url), shown, host, args.port or 0, args.name or ()
             )
         else:
             serve_stdio(QueueServer(desk))

@@ -56,8 +56,9 @@ def _status(args: Args, context: Context) -> Reply:
     pit status -f --for 10m > today.log
     pit status WI-001
     """
-    follows = bool(args.follow or args.seconds)
-    if [bool(args.all), bool(args.id), follows].count(True) > 1:
+    if args.seconds and not args.follow:
+        raise Usage("--for goes with -f", hint="For example: `pit status -f --for 10m`.")
+    if [bool(args.all), bool(args.id), args.follow].count(True) > 1:
         raise Usage("-f, --all and a work item are each shown by themselves", hint="`pit board --all` shows all, live.")
     if args.all:
         return _every_queue(context)
@@ -65,7 +66,7 @@ def _status(args: Args, context: Context) -> Reply:
     if trouble is not None:
         context.warn(trouble.message, hint=trouble.hint)
     day = LastDay(context.queue)
-    if follows:
+    if args.follow:
         return _follow(args, context, posts, day)
     overview = look(context, posts, day).replace(work_items=_work_items(context, args.id))
     return Reply(data=overview.facts(), text=lambda: screen(overview, terminal_width()))

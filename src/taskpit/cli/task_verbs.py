@@ -196,6 +196,8 @@ def _pause(args: Args, context: Context) -> Reply:
 
     pit pause 'deploying' --for 20m
     """
+    if args.reason and args.text:
+        raise Usage("the reason stands there twice", hint="`pit pause 'deploying'` is enough.")
     reason = " ".join((args.reason or args.text).split()) or "no reason given"
     context.queue.store.pause(reason, args.seconds, context.worker(args))
     until = f" for {say_duration(args.seconds)}" if args.seconds else ", until `pit resume`"

@@ -18,7 +18,7 @@ from taskpit.queue import LOOK_AGAIN, Queue, cards, tally
 from taskpit.records import Value
 from taskpit.status import read_status, state_with, status_of
 from taskpit.task import LISTS, Ask, Card, Failed, Outcome, Release, Said, Split, State, Task
-from taskpit.worker.manual import finish_by_hand, need_ids, need_wait, own_claim, refuse_lost
+from taskpit.worker.manual import finish_by_hand, need_ids, need_wait, own_claim, refuse_lost, refuse_unsplit
 
 Facts = dict[str, Any]
 Arguments = Mapping[str, Any]
@@ -382,7 +382,7 @@ class ToolCalls:
         else:
             outcome = Release(reason=reason)
         said, end = self.queue.finish(claim, outcome)
-        refuse_lost(said, claim.task.id)
+        refuse_unsplit(self.queue, said, end)
         after = end.task or claim.task
         facts = {
             "id": claim.task.id,

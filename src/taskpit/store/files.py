@@ -219,6 +219,8 @@ class FileStore(House):
                 taken = self._chooser.take_best(want)
         if self._line is not None:
             self._leave_line(woken=not taken)
+        if not taken:
+            self.folder.need()
         if taken and self.folder.layout.manifest:
             self._changed()
         return taken
@@ -245,6 +247,8 @@ class FileStore(House):
     def renew(self, held: Sequence[Claim], lease: float) -> list[Said]:
         """Row *renew*: stamp by path; a name that is gone is a claim that is over."""
         said = [claims.renew(self.folder, claim, lease) for claim in held]
+        if Said.LOST in said:
+            self.folder.need()
         self._catch_up()
         return said
 

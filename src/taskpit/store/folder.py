@@ -12,6 +12,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from time import monotonic
@@ -151,7 +152,8 @@ class Folder:
 
     def need(self) -> None:
         """FileNotFoundError if the queue itself is gone; any other directory that is missing is an empty one."""
-        directory(self.root)
+        if not fs.exists(self.root):
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), self.root)
 
     def _hold(self, name: str) -> Dir:
         """This one; of the layout's own and tmp, made again: git removes those that are empty."""

@@ -56,6 +56,8 @@ def init(root: str, layout_name: str | None = None, clock: Clock | None = None, 
 
             load(b"{}")  # say at once if the library is missing
         made = [name for name in (*layout.folders, *OURS, layout.tmp) if not os.path.isdir(f"{root}/{name}")]
+        if made:
+            fs.make_dir(root)
         for name in made:
             fs.make_dir(f"{root}/{name}")
         _check_links(root, layout.tmp)

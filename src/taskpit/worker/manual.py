@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from taskpit.queue import Queue
-    from taskpit.task import Card, Evidence, Task
+    from taskpit.task import Card, End, Evidence, Task
 
 #: What lets no task go on that has cost too much.
 NO = ("no", "n", "stop")
@@ -213,3 +213,9 @@ def refuse_lost(said: Said, task_id: str) -> None:
             hint=f"`pit show {task_id}` shows where, and what stands.",
             id=task_id,
         )
+
+
+def refuse_unsplit(queue: Queue, said: Said, end: End) -> None:
+    """Lost if the claim was over when it was to be split; also if it was over in another way, and no part is there."""
+    unsplit = said is Said.ALREADY and None in queue.store.read([child.id for child in end.children])
+    refuse_lost(Said.LOST if unsplit else said, end.claim.task.id)
