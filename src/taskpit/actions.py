@@ -10,9 +10,10 @@ import os
 from contextlib import suppress
 
 from taskpit import errors, fs, workers
+from taskpit.events import unsettled
 from taskpit.history import who
 from taskpit.policy import LANDING, OVER, PULL, RACING, REVIEW, WAITS
-from taskpit.queue import ASKED_TO_STOP, unsettled
+from taskpit.queue import ASKED_TO_STOP
 from taskpit.race import is_racer
 from taskpit.records import Value
 from taskpit.rules import check_task

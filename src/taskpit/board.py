@@ -11,9 +11,10 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 
 from taskpit.errors import CursorLost
+from taskpit.events import new_events
 from taskpit.history import author, moment
 from taskpit.policy import REVIEW, question_of
-from taskpit.queue import Queue, new_events
+from taskpit.queue import Queue
 from taskpit.records import Value
 from taskpit.rules import order
 from taskpit.schema import amount

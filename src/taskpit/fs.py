@@ -478,10 +478,7 @@ def _listing(path: str, how: Callable[[str], Any]) -> Any:
 
 
 def make_dir(path: str) -> None:
-    """The directory exists, with its parents; FileNotFoundError if it is of an open queue whose folder is gone.
-
-    Made again, that would be an empty queue: who works there would wait for tasks and lose what they bring.
-    """
+    """The directory exists, with its parents; an open queue's folder that is gone is not made again, empty."""
     step("mkdir", path)
     parts, folder = [], path
     forget(path)

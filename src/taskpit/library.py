@@ -21,8 +21,8 @@ from taskpit import keeper
 from taskpit.errors import CheckFailed, CursorLost, Invalid, Lost, Nothing, TaskpitError, Unknown, Untrusted
 from taskpit.policy import checked
 from taskpit.queue import Queue as Verbs
-from taskpit.queue import several
 from taskpit.rules import check_mode
+from taskpit.schema import several
 from taskpit.task import LISTS, Done, Failed, Outcome, Release, Said, Task
 from taskpit.worker.check import run_check
 from taskpit.worker.pool import Pool

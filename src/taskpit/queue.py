@@ -11,7 +11,7 @@ from taskpit import errors
 from taskpit.clock import Clock, iso
 from taskpit.config import Config
 from taskpit.rules import ANY, check_task, drawn, find_cycle, suits, tangled
-from taskpit.schema import field
+from taskpit.schema import field, several
 from taskpit.task import (
     SCHEDULES,
     Claim,
@@ -189,15 +189,16 @@ class Queue:
 
         A task named by id that can't be had raises: Nothing, Held, Lost, Conflict or NotFound, with the reason.
         """
-        field("lease", lease, "float")
-        if not field("count", count, "int"):
+        if lease:
+            field("lease", lease, "float")
+        if count != 1 and not field("count", count, "int"):
             raise errors.Invalid("count must be at least 1: 0 tasks cannot be claimed")
         want = Want(
             worker=worker,
             kind=kind,
             lease=lease or self.config.lease_of(kind or worker_type(worker)),
-            ids=several("ids", ids),
-            tags=several("tags", tags),
+            ids=ids if ids == () else several("ids", ids),
+            tags=tags if tags == () else several("tags", tags),
             big=big,
             count=count,
             verbatim=verbatim,
@@ -601,15 +602,6 @@ class Queue:
         return explain.why(self.card(task_id), self.clock.now(), self.store.paused())
 
 
-def several(name: str, given: Iterable[str]) -> tuple[str, ...]:
-    """A text is a sequence of letters, which no type checker minds: taken as such it would need task 0, 0, 0 and 1."""
-    if isinstance(given, str) or not hasattr(given, "__iter__"):
-        raise errors.Invalid(f"{name} is several texts, not one", hint=f"Write {name}=[{given!r}].")
-    texts = tuple(given)
-    field(name, texts, "tuple[str, ...]")
-    return texts
-
-
 def cards(store: Looking, state: State | None = None, size: int = 1000, *, tied: bool = False) -> Iterator[Card]:
     """Every task, page by page: ready ones in the order they will be taken, then claimed, failed, done.
 
@@ -622,29 +614,6 @@ def cards(store: Looking, state: State | None = None, size: int = 1000, *, tied:
         cursor = page.cursor
         if not cursor:
             return
-
-
-def new_events(store: Looking, cursor: str, keep: Callable[[Event], bool] = lambda _: True) -> tuple[list[Event], str]:
-    """The lines of the changelog after the cursor that are kept, and the cursor after all of them.
-
-    Where the changelog was begun again: those among all its lines.
-    """
-    found: list[Event] = []
-    while True:
-        try:
-            events, cursor = store.events(cursor)
-        except errors.CursorLost:
-            found, cursor = [], ""
-            continue
-        if not events:
-            return found, cursor
-        found += filter(keep, events)
-
-
-def unsettled(store: Looking, cursor: str) -> list[Event]:
-    """Lines after the cursor that are not shown yet: in a database, where others may still come before them."""
-    look: Callable[[str], list[Event]] | None = getattr(store, "unsettled", None)
-    return look(cursor) if look is not None else []
 
 
 def tally(store: Looking, seen: Mapping[State, Sequence[Card]] | None = None) -> dict[str, int]:

@@ -15,7 +15,7 @@ from taskpit.text import read_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
     from typing import Any, TypeVar
 
     from taskpit.records import Value
@@ -252,3 +252,12 @@ _READERS: Mapping[str, Callable[[str, object], object]] = {
     "tuple[str, ...]": _words,
     "Mapping[str, object]": _mapping,
 }
+
+
+def several(name: str, given: Iterable[str]) -> tuple[str, ...]:
+    """A text is a sequence of letters, which no type checker minds: taken as such it would need task 0, 0, 0 and 1."""
+    if isinstance(given, str) or not hasattr(given, "__iter__"):
+        raise Invalid(f"{name} is several texts, not one", hint=f"Write {name}=[{given!r}].")
+    texts = tuple(given)
+    field(name, texts, "tuple[str, ...]")
+    return texts

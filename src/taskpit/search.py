@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 from heapq import nsmallest
 
 from taskpit.errors import Invalid
-from taskpit.queue import Queue, cards, new_events
+from taskpit.events import new_events
+from taskpit.queue import Queue, cards
 from taskpit.records import Value
 from taskpit.status import STATUSES, Status, state_with, status_of
 from taskpit.task import Card

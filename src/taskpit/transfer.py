@@ -17,10 +17,10 @@ from typing import Any
 
 from taskpit import errors, layouts, schema
 from taskpit.clock import instant, iso
+from taskpit.events import new_events, unsettled
 from taskpit.explain import ENDING
 from taskpit.layouts.activities import item_of
 from taskpit.layouts.progress import Progress
-from taskpit.queue import new_events, unsettled
 from taskpit.records import Value
 from taskpit.store.port import Looking, Store
 from taskpit.task import (

@@ -242,9 +242,17 @@ def test_who_does_not_stop_is_killed(tmp_path, monkeypatch):
     assert command.code == 128 + signal.SIGKILL
 
 
-def test_a_lock_lost_before_the_command_begins(tmp_path):
-    """It is asked to stop as soon as there is somebody to ask."""
+@pytest.mark.parametrize(
+    ("heeds", "code"), [(signal.SIG_DFL, signal.SIGTERM), (signal.SIG_IGN, signal.SIGKILL)], ids=["stops", "does not"]
+)
+def test_a_lock_lost_before_the_command_begins(monkeypatch, heeds, code):
+    """It is asked to stop as soon as there is somebody to ask, and killed if it does not: it ran on unlocked."""
+    monkeypatch.setattr(module, "GRACE", 0.05)
     command = module._Command(["sleep", "60"], os.environ)
     command.end()
-    command.run({})
-    assert command.code == 128 + signal.SIGTERM
+    before = signal.signal(signal.SIGTERM, heeds)
+    try:
+        command.run({})
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert command.code == 128 + code

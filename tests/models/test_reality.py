@@ -17,6 +17,7 @@ from models.tasks import Pit
 from pits import CONFIG, LEASE, make, root_of, task
 
 from taskpit.keeper import sweep
+from taskpit.policy import settle
 from taskpit.store.finish import PARTS
 from taskpit.task import Done, Failed, Release, Retry, Split, Want
 from taskpit.testing import FakeClock
@@ -89,7 +90,7 @@ def really(layout, end, root):
             queue.clock.advance(LEASE + 1)
             sweep(queue)
         else:
-            queue.finish(claim, ENDS[end])
+            queue.store.finish([settle(claim, ENDS[end], (), queue.config, queue.clock.now())])
     queue.close()
     start = len(root_of(queue)) + 1
     found = [(KINDS[call], real_name(path[start:])) for call, path in calls if call in KINDS]

@@ -14,7 +14,7 @@ from taskpit.store.opening import init
 from taskpit.task import Claim, Done, Said, State, Task, Want
 
 LEASE = 900.0
-CONFIG = Config(durability="process", backoff=10.0, lease=LEASE)
+CONFIG = Config(durability="process", backoff=10.0, lease=LEASE, compost=1800.0)
 POWER = CONFIG.replace(durability="power")
 
 

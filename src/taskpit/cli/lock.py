@@ -122,6 +122,7 @@ class _Command:
         self._process: subprocess.Popen[bytes] | None = None
         self._starting = False
         self._asked = 0
+        self._lost = False
         #: What it exited with, as a shell has it; None before.
         self.code: int | None = None
 
@@ -150,22 +151,26 @@ class _Command:
         """It has ended."""
         self._starting = True
         self._process = subprocess.Popen(self._argv, env={**self._env, **more})
-        if self._asked:  # while it was being started
+        if self._lost:  # while it was being started, or before
+            _end(self._process)
+        elif self._asked:
             self._process.send_signal(self._asked)
         code = self._process.wait()
         self.code = 128 - code if code < 0 else code
 
     def end(self) -> None:
-        """It is asked to stop, and killed if it does not. For another thread than the one that runs it."""
-        self._asked = signal.SIGTERM
-        process = self._process
-        if process is None:
-            return  # it will be asked once it begins
-        process.terminate()
-        try:
-            process.wait(GRACE)
-        except subprocess.TimeoutExpired:
-            process.kill()
+        """It is asked to stop, and killed if it does not, now or once it begins. For another thread than its own."""
+        self._lost = True
+        if self._process is not None:
+            _end(self._process)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(GRACE)
+    except subprocess.TimeoutExpired:
+        process.kill()
 
 
 def _at_the_terminal() -> bool:

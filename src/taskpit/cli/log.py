@@ -11,7 +11,8 @@ from taskpit.cli.output import aligned, paint, terminal_width
 from taskpit.cli.progress import ProgressBar
 from taskpit.clock import iso, say_duration
 from taskpit.errors import Invalid
-from taskpit.queue import Queue, cards, new_events, tally
+from taskpit.events import new_events
+from taskpit.queue import Queue, cards, tally
 from taskpit.report import PARTS, Report, ReportRow, make_report, newest
 from taskpit.status import LABELS, STATUSES
 from taskpit.task import Event, State

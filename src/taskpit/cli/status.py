@@ -18,10 +18,11 @@ from taskpit.clock import iso, say_duration
 from taskpit.crew.file import posts_of
 from taskpit.crew.state import SUPERVISOR, Post
 from taskpit.crew.status import MemberRow, doing, idle_workers, pid_here, rows
+from taskpit.events import new_events
 from taskpit.explain import reason_of
 from taskpit.history import who
 from taskpit.policy import LANDING, PULL, REVIEWER
-from taskpit.queue import Queue, cards, new_events, tally
+from taskpit.queue import Queue, cards, tally
 from taskpit.race import is_racer
 from taskpit.records import Value
 from taskpit.report import DAY, LANDED, newest

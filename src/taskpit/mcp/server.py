@@ -34,9 +34,10 @@ from taskpit import __version__, errors
 from taskpit.asgi_guard import LOOPBACK, Guard, GuardRules, listen
 from taskpit.clock import Clock, iso, say_duration
 from taskpit.errors import TaskpitError
+from taskpit.events import new_events
 from taskpit.mcp import tools
 from taskpit.mcp.tools import ToolCalls, say_error
-from taskpit.queue import Queue, cards, new_events, tally
+from taskpit.queue import Queue, cards, tally
 from taskpit.status import summary
 from taskpit.store.disk_errors import storage_error
 from taskpit.task import Card, Event, State

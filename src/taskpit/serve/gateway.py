@@ -17,8 +17,9 @@ from typing import Any, NamedTuple
 
 from taskpit import keeper
 from taskpit.errors import Invalid, TaskpitError, Unknown
+from taskpit.events import unsettled
 from taskpit.nonces import fresh_name
-from taskpit.queue import Queue, cards, unsettled
+from taskpit.queue import Queue, cards
 from taskpit.serve import rights
 from taskpit.serve.batches import Batch
 from taskpit.serve.calls import Call, Calls

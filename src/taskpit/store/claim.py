@@ -383,6 +383,8 @@ class Chooser:
         if not want.even_held and ready.may_be_paused() and self.is_paused():
             return []
         taken = self._take_some(want) or (self._take_some(want) if ready.recheck() else [])
+        if not taken:
+            self.folder.need()
         if not taken and not told and self._asked:
             ready.watch()  # whoever asks again is told of changes from now on
         self._asked = True

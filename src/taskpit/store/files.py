@@ -212,6 +212,8 @@ class FileStore(House):
             if not want.even_held and self.paused():
                 return []
             taken = self._chooser.take_named(want)
+            if not taken:
+                self.folder.need()
         else:
             if self._of != own.first:
                 self._part_if_forked()
@@ -219,8 +221,6 @@ class FileStore(House):
                 taken = self._chooser.take_best(want)
         if self._line is not None:
             self._leave_line(woken=not taken)
-        if not taken:
-            self.folder.need()
         if taken and self.folder.layout.manifest:
             self._changed()
         return taken

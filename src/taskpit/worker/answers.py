@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from taskpit.errors import TaskpitError
-from taskpit.queue import new_events
+from taskpit.events import new_events
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

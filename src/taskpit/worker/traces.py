@@ -20,8 +20,9 @@ from hashlib import blake2b
 from typing import Any
 
 from taskpit.errors import MissingExtra, Unavailable
+from taskpit.events import new_events
 from taskpit.history import ENDS, moment, who
-from taskpit.queue import Queue, new_events
+from taskpit.queue import Queue
 from taskpit.records import Value
 from taskpit.task import Card, Event, Evidence
 from taskpit.worker.budget import Ledger
