@@ -177,6 +177,9 @@ def _plain(text: str, words: list[str], zone: str) -> Plan:
             raise Invalid(f"{text!r} has {len(words)} fields, and cron has five", hint=_EXAMPLES)
         else:
             weekdays |= _range_list(_WORDS.get(word, word), 0, 6, DAYS, "day", text)
+    if dates and weekdays:  # that both hold is rare, and "the first Monday" is what people mean
+        hint = "Write one of the two: `1st 09:00`, or `mon 09:00`."
+        raise Invalid(f"{text!r} names days of the month and of the week", hint=hint)
     return Plan(
         text=text,
         zone=zone,

@@ -77,6 +77,7 @@ def _same_times(dice):
         ("", "empty"),
         ("monn 07:00", "'monn'"),
         ("mon 25:00", "'25:00'"),
+        ("1st mon 09:00", "days of the month and of the week"),
         ("* * * *", "cron has five"),
         ("0 7 * * 9", "'9'"),
         ("50-10 7 * * *", "backwards"),
