@@ -515,14 +515,14 @@ class Queue:
 
     def unblock(self, task_id: str, worker: str) -> Task:
         """It may be taken again, with all its attempts: its failures so far do not count any more."""
-        return self._free(task_id, worker, _fresh)
+        return self._free(task_id, worker)
 
-    def _free(self, task_id: str, worker: str, change: Callable[[Task], Task], why: str = "") -> Task:
+    def _free(self, task_id: str, worker: str, why: str = "") -> Task:
         claim = self._take_ready(task_id, worker)
         if self._is_called_off(End(claim=claim)):  # what it was asked to stop for is over with that
             self.finish(claim, CALLED_OFF)
             return self.retry(task_id, worker)
-        freed = change(claim.task)
+        freed = _fresh(claim.task)
         reset = Try(at=self.clock.now(), worker=worker, kind="reset", counted=False)
         try:
             self.store.finish([End(claim=claim, task=freed, attempt=reset, action="unblocked", details=why)])
@@ -557,7 +557,7 @@ class Queue:
                 f"{task_id} is done", hint="Add a new task instead; a result stands for ever.", id=task_id
             )
         if card.state is not State.FAILED:
-            return self._free(task_id, worker, _fresh, "retry")
+            return self._free(task_id, worker, "retry")
         if "race-of" in card.task.extra and (over := self._race().over(card.task)) is not None:
             whole = over.task.id
             hint = (
