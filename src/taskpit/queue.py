@@ -92,6 +92,8 @@ class Queue:
         `each` is told of every task that is in, in order, a CHUNK at a time.
         """
         tasks = list(tasks)  # what can be gone through only once would be at its end before any is put
+        if not {Task}.issuperset(map(type, tasks)):
+            raise errors.Invalid("put takes tasks", hint="queue.add('Fix the login') puts one by its title.")
         ready = self._prepare(tasks)
         said: list[tuple[str, Said]] = []
         for start in range(0, len(ready), CHUNK):

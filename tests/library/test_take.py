@@ -398,6 +398,13 @@ def test_what_no_field_of_a_task_can_be_is_refused_by_its_name(queue, fields):
     assert queue.store.counts()[State.READY] == 0
 
 
+@pytest.mark.parametrize("given", ["Fix the login", ["Fix the login"], [None]])
+def test_what_is_no_list_of_tasks_is_refused_with_what_to_write(queue, given):
+    with pytest.raises(Invalid, match="put takes tasks") as error:
+        queue.put(given)
+    assert "queue.add(" in error.value.hint
+
+
 def test_a_task_made_by_hand_has_no_text_where_several_belong(queue):
     """It was put with the tags w, e and b."""
     with pytest.raises(Invalid, match="tags"):
