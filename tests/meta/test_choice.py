@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from unittest.mock import Mock
 
 import choice
 
 
-def chosen(items, share=None, matching=None):
-    config, left = Mock(option=Mock(share=share, matching=matching)), list(items)
+def chosen(items, share=None, matching=None, turn=None):
+    config, left = Mock(option=Mock(share=share, matching=matching, turn=turn)), list(items)
     choice.pytest_collection_modifyitems(config, left)
     return left
 
@@ -41,3 +42,13 @@ def test_what_a_helper_does_counts():
     tests = [collected(one) for one in (sends, through_a_helper, without)]
     assert chosen(tests, matching=r"a sig[n]al") == tests[:2]
     assert chosen(tests, "0/1", "nowhere") == tests, "or its share"
+
+
+def test_in_turn_a_dear_test_is_in_one_part_and_all_others_in_each(tmp_path):
+    tests = [Mock(nodeid=f"test_{number}") for number in range(100)]
+    costs = tmp_path / "costs.json"
+    costs.write_text(json.dumps({test.nodeid: choice.DEAR for test in tests[:50]} | {"test_60": choice.DEAR / 2}))
+    turns = [chosen(tests, turn=f"{number}/4:{costs}") for number in range(4)]
+    assert all(turn[-50:] == tests[50:] for turn in turns)
+    assert sorted(test.nodeid for turn in turns for test in turn[:-50]) == sorted(test.nodeid for test in tests[:50])
+    assert all(len(turn) < 100 for turn in turns)

@@ -1,12 +1,14 @@
-"""Some of the tests: a plugin of pytest, `--share 3/11` and `--matching WORDS`.
+"""Some of the tests: a plugin of pytest, `--share 3/11`, `--matching WORDS` and `--turn 3/4:COSTS`.
 
 A share is one of so many equal parts, all of which together are the suite. What matches is every test in whose source,
-or in that of the fixtures and helpers it uses, the regular expression is found. With both: what is in either.
+or in that of the fixtures and helpers it uses, the regular expression is found. With both: what is in either. A turn
+leaves out of these, of the tests that are dear by a file of `--keep-costs`, all but one of so many parts.
 """
 
 from __future__ import annotations
 
 import functools
+import json
 import linecache
 import os
 import re
@@ -19,27 +21,36 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+#: Seconds of processor from which on a test is dear.
+DEAR = 0.2
 TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--share", metavar="K/N", help="the K-th of N parts of the tests")
+    parser.addoption("--turn", metavar="K/N:FILE", help="of the tests that are dear by this file the K-th of N parts")
     parser.addoption("--matching", metavar="REGEX", help="the tests in whose source, fixtures or helpers this is found")
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    share, words = config.option.share, config.option.matching
-    if not share and not words:
-        return
-    here, parts = map(int, (share or "0/1").split("/"))
-    found = [
-        item
-        for item in items
-        if (share and crc32(item.nodeid.encode()) % parts == here % parts) or (words and matches(item, words))
-    ]
+    share, words, turn = config.option.share, config.option.matching, config.option.turn
+    found = list(items)
+    if share or words:
+        found = [item for item in items if (share and is_in(item, share)) or (words and matches(item, words))]
+    if turn:
+        part, _, path = turn.partition(":")
+        with open(path, encoding="utf-8") as file:
+            costs = json.load(file)
+        found = [item for item in found if costs.get(item.nodeid, 0.0) < DEAR or is_in(item, part)]
     config.hook.pytest_deselected(items=list(set(items).difference(found)))
     items[:] = found
+
+
+def is_in(item: pytest.Item, part: str) -> bool:
+    """Whether it belongs to this part, `3/11`."""
+    here, parts = map(int, part.split("/"))
+    return crc32(item.nodeid.encode()) % parts == here % parts
 
 
 def matches(item: pytest.Item, words: str) -> bool:

@@ -1,12 +1,13 @@
 """What tests cost: processor time of each, with all processes below its own. A plugin of pytest, `--costs`.
 
-Processor time says what a test does; how long it takes says how busy the machine is. `--junitxml=FILE` has the figure
-of every test.
+Processor time says what a test does; how long it takes says how busy the machine is. `--keep-costs=FILE` has the figure
+of every test, by its name, and so has `--junitxml=FILE`.
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 from collections import Counter
 
@@ -31,10 +32,11 @@ def _spent_by(pid: int) -> float:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--costs", action="store_true", help="processor time of the ten dearest tests and each directory")
+    parser.addoption("--keep-costs", metavar="FILE", help="the same of every test, as JSON in this file")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if config.getoption("costs"):
+    if config.getoption("costs") or config.getoption("keep_costs"):
         config.pluginmanager.register(Costs(), "costs-of-tests")
 
 
@@ -61,7 +63,10 @@ class Costs:
         if report.when == "teardown":
             self._seconds[report.nodeid] = dict(report.user_properties)["cpu"]
 
-    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+        if config.option.keep_costs:
+            with open(config.option.keep_costs, "w", encoding="utf-8") as file:
+                json.dump(self._seconds, file)
         rooms: Counter[str] = Counter()
         for name, seconds in self._seconds.items():
             rooms[name.partition("::")[0].rpartition("/")[0]] += seconds
