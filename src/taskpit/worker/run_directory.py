@@ -23,7 +23,7 @@ import sys
 import time
 from contextlib import suppress
 
-from taskpit import fs, trust, workers
+from taskpit import fs, held_directories, trust, workers
 from taskpit.clock import boot_id
 from taskpit.errors import TaskpitError
 from taskpit.store.run_files import MOST_ARTIFACTS
@@ -72,6 +72,8 @@ class RunDirectory:
 
     def read_log(self) -> bytes:
         """What was printed so far."""
+        if not fs.file_size(self.log):
+            return b""
         try:
             return fs.tail(self.log, LARGEST_LOG)
         except (fs.NotAFile, fs.NotADirectory):
@@ -99,10 +101,12 @@ class RunDirectory:
 
     def left(self) -> list[tuple[str, str]]:
         """The files that it wants to be kept, by name, and where each is; a few more than are kept."""
+        if not fs.exists(self.artifacts):
+            return []
         try:
             names = sorted(fs.names(self.artifacts))[: MOST_ARTIFACTS + 1]
         except OSError:
-            return []  # there is none, or something else stands there
+            return []  # something else stands there
         return [(name, f"{self.artifacts}/{name}") for name in names]
 
     def hand_in(self, output: str) -> None:
@@ -122,6 +126,7 @@ class RunDirectory:
             fs.remove(self.log)
             with suppress(OSError):  # mostly there is nothing else
                 fs.remove_dir(self.path)
+                held_directories.forget(self.path)  # it would take the place of one that is still used
                 return
             for name in fs.names(self.path):
                 if name in FILES:
@@ -255,7 +260,7 @@ class GroupNote:
     def strike(self) -> None:
         """It is over."""
         if self._fd >= 0:
-            os.ftruncate(self._fd, 0)
+            os.pwrite(self._fd, b"-", 0)  # its seal is broken; cutting the file short would take the disk longer
 
     def close(self) -> None:
         """The worker runs nothing any more."""
@@ -299,7 +304,7 @@ def reaper_of(store: Store, claim: Claim) -> int:
         data = fs.read(path, LONGEST_NOTE)[0] if path else b""
     except OSError:
         return 0  # nothing of ours runs there
-    line, _, seal = data.rstrip().rpartition(b" ")
+    line, _, seal = data.partition(b"\n")[0].rpartition(b" ")  # below it may be the end of an older, longer one
     words = line.decode("ascii", "replace").split()
     if (
         len(words) != 4
