@@ -10,6 +10,7 @@ spawned   a new interpreter: fifteen milliseconds
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import time
@@ -33,6 +34,10 @@ TICK = 0.5
 KILLED = 9
 
 
+class NoProgram(OSError):
+    """There is no such command, or it may not be executed."""
+
+
 class Child:
     """A command and its reaper. Without `subprocess`, which brings thirty modules to a `pit done`."""
 
@@ -48,7 +53,7 @@ class Child:
         keep: tuple[int, ...] = (),
         started: Callable[[int], None] | None = None,
     ) -> None:
-        """It has begun. OSError: the machine has no room for it.
+        """It has begun. NoProgram: there is no such command. OSError: the machine has no room for it.
 
         It prints to the two `streams`, and reads the file `stdin`. What it leaves behind has `grace` seconds to end by
         itself. The reaper has the descriptors `keep` open until all is gone, should we be killed. `started` hears the
@@ -56,17 +61,22 @@ class Child:
         """
         self._answer: int | None = None
         seen = os.environ if env is None else env
-        words = [cwd, find_program(argv[0], cwd, seen) or argv[0], *argv]
-        parts = [str(len(keep) + 3), str(len(words)), f"{grace:g}", *words]
+        program = find_program(argv[0], cwd, seen)
+        if not program:
+            raise NoProgram(errno.ENOENT, "there is no such command, or it may not be executed", argv[0])
+        words = [cwd, program, *argv]
+        passed = len(streams) + bool(stdin) + len(keep)
+        parts = [f"{passed}", f"{bool(stdin):d}", f"{len(words)}", f"{grace:g}", *words]
         parts += [f"{name}={value}" for name, value in seen.items()]
         order = os.fsencode("\0".join(parts))
         if order.count(b"\0") >= len(parts):
             raise ValueError("there is a NUL in its words or its environment")
-        source = os.open(os.path.join(cwd, stdin) if stdin else os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        source = [os.open(os.path.join(cwd, stdin), os.O_RDONLY | os.O_CLOEXEC)] if stdin else []
         try:
-            self._reaper = _order(order, (source, *streams, *keep), started)
+            self._reaper = _order(order, (*streams, *source, *keep), started)
         finally:
-            os.close(source)
+            for fd in source:
+                os.close(fd)
 
     @property
     def pid(self) -> int:
@@ -102,10 +112,11 @@ class Child:
 
     def _hear(self, seconds: float) -> bool:
         if self._answer is None:
-            self._reaper.channel.settimeout(seconds)
+            if seconds and not sleep(seconds, self.waker):
+                return False
             try:
-                self._answer = self._reaper.answer()
-            except (TimeoutError, BlockingIOError):
+                self._answer = self._reaper.answer(wait=False)
+            except BlockingIOError:
                 return False
             except ConnectionError:
                 self._answer = KILLED + reaper.LEAVES
@@ -214,15 +225,16 @@ class Link:
         from _socket import SCM_RIGHTS, SOL_SOCKET
 
         passed = b"".join(fd.to_bytes(4, sys.byteorder) for fd in files)
-        self.channel.settimeout(None)
         whole = reaper.number_as_bytes(number) + data  # in one piece: it wakes up once
         sent = self.channel.sendmsg([whole], [(SOL_SOCKET, SCM_RIGHTS, passed)])
         if sent < len(whole):
             self.channel.sendall(whole[sent:])
 
-    def answer(self) -> int:
-        """What it says next. ConnectionError: it is gone."""
-        said = self.channel.recv(reaper.NUMBER)
+    def answer(self, *, wait: bool = True) -> int:
+        """What it says next. ConnectionError: it is gone. BlockingIOError: it has said nothing, and we do not wait."""
+        from _socket import MSG_DONTWAIT
+
+        said = self.channel.recv(reaper.NUMBER, 0 if wait else MSG_DONTWAIT)
         if len(said) < reaper.NUMBER:
             raise ConnectionResetError("the reaper is gone")
         return reaper.number_from_bytes(said)
