@@ -254,12 +254,14 @@ def _left(report: PoolReport, context: Context) -> str:
     from taskpit.explain import resuming
     from taskpit.status import Status
 
-    counts = tally(context.queue.store)
+    store = context.queue.store
+    there = store.counts()
+    counts = tally(store, {state: () for state in (State.READY, State.FAILED) if not there[state]})
     lines = [""]
     if report.tally:
         counts = {Status.NEEDS_YOU: counts[Status.NEEDS_YOU], Status.READY: 0, Status.WAITING: 0}
     if (ready := counts[Status.READY]) and not report.started:
-        paused = context.queue.store.paused()
+        paused = store.paused()
         why = f"the queue is {paused}. {resuming(paused)}".rstrip() if paused else NONE_FITS
         lines.append(f"{ready} ready, but {why}")
     if asking := counts[Status.NEEDS_YOU]:

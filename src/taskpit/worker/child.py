@@ -112,11 +112,9 @@ class Child:
 
     def _hear(self, seconds: float) -> bool:
         if self._answer is None:
-            if seconds and not sleep(seconds, self.waker):
-                return False
             try:
-                self._answer = self._reaper.answer(wait=False)
-            except BlockingIOError:
+                self._answer = self._reaper.answer(seconds)
+            except (TimeoutError, BlockingIOError):
                 return False
             except ConnectionError:
                 self._answer = KILLED + reaper.LEAVES
@@ -216,25 +214,32 @@ class Link:
 
     def __init__(self, channel: Any, pid: int = 0, *, ours: bool = False) -> None:
         """`ours`: it is a child of this process."""
+        from _socket import MSG_DONTWAIT, SCM_RIGHTS, SOL_SOCKET
+
+        self._at_once, self._rights = MSG_DONTWAIT, (SOL_SOCKET, SCM_RIGHTS)
         self.channel = channel
         self.pid = pid
         self._ours = ours
 
     def send(self, number: int, files: Sequence[int], data: bytes = b"") -> None:
         """A number with descriptors, and what follows it. ConnectionError: nobody is there."""
-        from _socket import SCM_RIGHTS, SOL_SOCKET
-
         passed = b"".join(fd.to_bytes(4, sys.byteorder) for fd in files)
         whole = reaper.number_as_bytes(number) + data  # in one piece: it wakes up once
-        sent = self.channel.sendmsg([whole], [(SOL_SOCKET, SCM_RIGHTS, passed)])
+        sent = self.channel.sendmsg([whole], [(*self._rights, passed)])
         if sent < len(whole):
             self.channel.sendall(whole[sent:])
 
-    def answer(self, *, wait: bool = True) -> int:
-        """What it says next. ConnectionError: it is gone. BlockingIOError: it has said nothing, and we do not wait."""
-        from _socket import MSG_DONTWAIT
-
-        said = self.channel.recv(reaper.NUMBER, 0 if wait else MSG_DONTWAIT)
+    def answer(self, seconds: float | None = None) -> int:
+        """What it says next. ConnectionError: it is gone. TimeoutError, or BlockingIOError if we do not wait at all:
+        it has said nothing for so long.
+        """
+        if seconds:
+            self.channel.settimeout(seconds)
+        try:
+            said = self.channel.recv(reaper.NUMBER, self._at_once if seconds == 0 else 0)
+        finally:
+            if seconds:
+                self.channel.settimeout(None)
         if len(said) < reaper.NUMBER:
             raise ConnectionResetError("the reaper is gone")
         return reaper.number_from_bytes(said)
