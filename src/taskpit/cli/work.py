@@ -21,7 +21,7 @@ from taskpit.worker.budget import BudgetLimit, parse
 from taskpit.worker.pool_options import PoolOptions, PoolReport
 from taskpit.worker.preset import find, places, speaking
 from taskpit.worker.prompt import make_prompt
-from taskpit.worker.run_directory import place_for
+from taskpit.worker.run_directory import RunPlaces
 from taskpit.worker.runner import CommandRunner, PluggedRunner, Run
 from taskpit.worker.sandbox import shut_in
 
@@ -325,7 +325,7 @@ def _dry_run(args: Args, context: Context, runner: AnyRunner) -> Reply:
     claim = _next(context, only_tags(args.tag), args.name or context.token_name() or "worker", big=args.big)
     queue = context.queue
     info = queue.store.info()
-    run = Run(claim, place_for(queue.store, claim), info.papers or info.where)
+    run = Run(claim, RunPlaces(queue.store).of(claim), info.papers or info.where)
     try:
         argv = runner.command(run, "(the prompt)")
         prompt = make_prompt(claim, queue.card(claim.task.id).tries, run.place.result)

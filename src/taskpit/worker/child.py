@@ -67,7 +67,7 @@ class Child:
         words = [cwd, program, *argv]
         passed = len(streams) + bool(stdin) + len(keep)
         parts = [f"{passed}", f"{bool(stdin):d}", f"{len(words)}", f"{grace:g}", *words]
-        parts += [f"{name}={value}" for name, value in seen.items()]
+        parts += [*seen.keys(), *seen.values()]
         order = os.fsencode("\0".join(parts))
         if order.count(b"\0") >= len(parts):
             raise ValueError("there is a NUL in its words or its environment")

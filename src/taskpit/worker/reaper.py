@@ -247,9 +247,10 @@ class Reaper:
         return status + LEAVES if left or self.ears.asked else status
 
     def _start(self, words: list[bytes], env: list[bytes], streams: tuple[int, ...]) -> None:
-        """The command runs, in a session of its own."""
+        """The command runs, in a session of its own; `env` are the names of its variables, then their values."""
         directory, program, *argv = words
-        variables = dict(word.split(b"=", 1) for word in env)
+        half = len(env) // 2
+        variables = dict(zip(env[:half], env[half:], strict=True))
         self.ears.asked, self._status = False, None
         self._tell_run(variables)
         os.chdir(directory)

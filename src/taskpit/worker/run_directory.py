@@ -74,6 +74,13 @@ class RunDirectory:
             fs.make_dir(self.bin)
             _write_programs(self.bin)
 
+    def write_task(self, text: bytes) -> None:
+        """The task's text is this."""
+        try:
+            fs.create(self.task, text, sync=False)
+        except FileExistsError:
+            fs.write(self.task, text)  # a directory that serves for one round after another
+
     def read_log(self) -> bytes:
         """What was printed so far."""
         if not fs.file_size(self.log):
@@ -130,7 +137,6 @@ class RunDirectory:
             fs.remove(self.log)
             with suppress(OSError):  # mostly there is nothing else
                 fs.remove_dir(self.path)
-                held_directories.forget(self.path)  # it would take the place of one that is still used
                 return
             for name in fs.names(self.path):
                 if name in FILES:
@@ -149,6 +155,8 @@ class RunDirectory:
             fs.remove_dir(self.path)
         except OSError:
             return  # not empty, or not ours to remove
+        finally:
+            held_directories.forget(self.path)  # it would take the place of one that is still used
 
 
 def _runs(store: Store) -> str | None:
@@ -178,14 +186,20 @@ def _write_programs(folder: str) -> None:
     fs.replace(f"{folder}/path", f'PATH="{folder}:$PATH"\n'.encode(), sync=False)
 
 
-def place_for(store: Store, claim: Claim, programs: str = "") -> RunDirectory:
-    """The directory for this claim; `make` makes it."""
-    runs = _runs(store)
-    if runs is None:
-        import tempfile
+class RunPlaces:
+    """Where the runs of many claims have their directories."""
 
-        return RunDirectory(tempfile.mkdtemp(prefix=f"taskpit-{claim.task.id}-"), programs)
-    return RunDirectory(_directory_in(runs, claim), programs)
+    def __init__(self, store: Store, programs: str = "") -> None:
+        self._runs = _runs(store)
+        self._programs = programs
+
+    def of(self, claim: Claim) -> RunDirectory:
+        """The directory for this claim; `make` makes it."""
+        if self._runs is None:
+            import tempfile
+
+            return RunDirectory(tempfile.mkdtemp(prefix=f"taskpit-{claim.task.id}-"), self._programs)
+        return RunDirectory(_directory_in(self._runs, claim), self._programs)
 
 
 def directory_of(store: Store, claim: Claim) -> str:
