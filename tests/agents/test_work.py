@@ -10,7 +10,7 @@ from workshop import alive, own, pit_work
 
 from taskpit.queue import Queue
 from taskpit.task import State
-from taskpit.worker.run_directory import place_for
+from taskpit.worker.run_directory import RunPlaces
 from taskpit.worker.runner import Run
 from taskpit.worker.sandbox import Sandbox
 
@@ -105,7 +105,7 @@ def test_a_killed_pool_leaves_no_agent_and_the_next_one_goes_on_in_its_session(p
 def test_in_a_sandbox_an_agent_makes_none_of_its_own(pit):
     runner = pit.runner("codex")
     (claim,) = pit.queue.claim("snake-1", ids=pit.put("do it"))
-    run = Run(claim, place_for(pit.queue.store, claim), pit.root)
+    run = Run(claim, RunPlaces(pit.queue.store).of(claim), pit.root)
     assert "workspace-write" in runner.command(run, "do it")
     run.sandbox = Sandbox()
     assert "danger-full-access" in runner.command(run, "do it")

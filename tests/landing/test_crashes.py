@@ -30,7 +30,7 @@ from taskpit.landing.values import FenceLost
 from taskpit.queue import Queue
 from taskpit.task import Done, Failed, Release, State
 from taskpit.worker.pool_options import PoolOptions
-from taskpit.worker.run_directory import place_for
+from taskpit.worker.run_directory import RunPlaces
 from taskpit.worker.runner import Run
 from taskpit.worker.slot import work
 
@@ -69,7 +69,7 @@ class Life:
         orders = PoolOptions(check_in=self.ground.top, landing=self.pipe)
         try:
             (claim,) = self.queue.claim(member.worker, ids=(task,))
-            run = Run(claim, place_for(self.queue.store, claim), self.ground.root)
+            run = Run(claim, RunPlaces(self.queue.store).of(claim), self.ground.root)
             work(self.queue, run, self._agent, orders, lambda: None)
         finally:
             member.leave()

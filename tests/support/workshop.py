@@ -14,7 +14,7 @@ from taskpit.queue import Queue
 from taskpit.store.opening import init
 from taskpit.task import Task
 from taskpit.worker.pool_options import PoolOptions
-from taskpit.worker.run_directory import place_for
+from taskpit.worker.run_directory import RunPlaces
 from taskpit.worker.runner import Run
 from taskpit.worker.slot import work
 
@@ -79,7 +79,7 @@ class Pit:
     def work_once(self, runner, checks=True, lay_down=lambda: None, sandbox=None, check_in=""):
         """Claim one task and run it in this thread, as a slot would."""
         claim = self.queue.claim("snake-1", wait=PATIENCE)[0]
-        run = Run(claim, place_for(self.queue.store, claim), self.root)
+        run = Run(claim, RunPlaces(self.queue.store).of(claim), self.root)
         run.sandbox = sandbox
         try:
             orders = PoolOptions(check_in=(check_in or self.root) if checks else None)

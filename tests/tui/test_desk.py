@@ -13,7 +13,7 @@ from taskpit.errors import Invalid
 from taskpit.task import Done, Task
 from taskpit.testing import FakeClock
 from taskpit.tui.queue_access import QueueAccess
-from taskpit.worker.run_directory import place_for
+from taskpit.worker.run_directory import RunPlaces
 from taskpit.worker.transcript import readable
 
 
@@ -29,7 +29,7 @@ def test_the_log_of_a_claim_is_what_its_worker_prints_and_then_what_was_kept(fol
     folder.put([task(1)])
     (claim,) = folder.claim("snake-1")
     assert desk.log_of(desk.card("0001")) == ""
-    place = place_for(folder.store, claim)
+    place = RunPlaces(folder.store).of(claim)
     place.make()
     with open(place.log, "w", encoding="utf-8") as file:
         file.write("working\n")
@@ -58,7 +58,7 @@ def test_a_log_that_leads_out_of_the_queue_is_not_followed(folder, tmp_path):
 def test_the_log_of_the_running_agent_is_live(folder, drive):
     folder.put([task(1)])
     (claim,) = folder.claim("snake-1")
-    place = place_for(folder.store, claim)
+    place = RunPlaces(folder.store).of(claim)
     place.make()
     with open(place.log, "w", encoding="utf-8") as file:
         file.write("first line\n")

@@ -27,7 +27,7 @@ from taskpit.web import shared as hubs
 from taskpit.web.crew import CrewPages
 from taskpit.web.html import NAMES
 from taskpit.worker.budget import Ledger
-from taskpit.worker.run_directory import place_for
+from taskpit.worker.run_directory import RunPlaces
 
 HTML = "text/html"
 
@@ -186,7 +186,7 @@ def test_parts_of_a_task_are_listed_and_drawn(queue, board):
 def test_a_log_is_told_as_it_grows(queue, board):
     queue.put([Task(id="0001", title="one")])
     claim = queue.claim("snake", ids=["0001"])[0]
-    place = place_for(queue.store, claim)
+    place = RunPlaces(queue.store).of(claim)
     place.make()
     with open(place.log, "wb", buffering=0) as log, board.listen("/task/0001/events") as ear:
         log.write("first line\nhalf a letter: \xc3".encode("latin-1"))
@@ -200,7 +200,7 @@ def test_a_log_is_told_as_it_grows(queue, board):
 
 def test_what_an_agent_says_goes_before_what_it_prints(queue, board):
     queue.put([Task(id="0001", title="one")])
-    place = place_for(queue.store, queue.claim("snake", ids=["0001"])[0])
+    place = RunPlaces(queue.store).of(queue.claim("snake", ids=["0001"])[0])
     place.make()
     with open(place.events, "w", encoding="utf-8") as events:
         events.write('{"type": "begin"}\n')

@@ -12,7 +12,7 @@ from faults import Killed
 from waits import PATIENCE, until
 from workshop import alive, read_pid
 
-from taskpit.worker import child, reaper
+from taskpit.worker import child, process, reaper
 from taskpit.worker.child import Child
 
 
@@ -58,8 +58,11 @@ def test_a_command_has_its_words_environment_input_and_place_and_nothing_else(tm
 def test_its_end_is_known(tmp_path, served):
     assert ran(tmp_path, "sh", "-c", "exit 7")[0] == 7
     assert ran(tmp_path, "sh", "-c", "kill -TERM $$")[0] == -signal.SIGTERM
-    code, said = ran(tmp_path, "no-such-program")
-    assert (code, said) == (126, b"no-such-program cannot be run: No such file or directory\n")
+    with pytest.raises(child.NoProgram):
+        ran(tmp_path, "no-such-program")
+    (tmp_path / "noise").write_bytes(b"\0\1")
+    (tmp_path / "noise").chmod(0o755)
+    assert ran(tmp_path, "./noise") == (126, b"./noise cannot be run: Exec format error\n")
 
 
 def test_what_it_left_behind_is_gone_and_what_was_kept_open_is_closed(tmp_path, served):
@@ -199,3 +202,19 @@ def test_a_variable_without_a_name_is_no_end_of_the_reaper(tmp_path, served):
     code, said = ran(tmp_path, "true", env={"": "x", "PATH": os.defpath})
     assert code in (0, 126), said
     assert ran(tmp_path, "true")[0] == 0
+
+
+def test_a_bell_that_was_rung_wakes_nobody_who_waits_at_another():
+    rung, closed = process.Bell(), process.Bell()
+    rung.ring()
+    rung.close()
+    closed.close()
+    closed.ring()  # too late: its pipe may be another's by now
+    fresh = [process.Bell() for _ in range(3)]
+    began = time.monotonic()
+    for bell in fresh:
+        bell.wait(0.05)
+        assert not bell.rung
+    assert time.monotonic() - began > 0.14
+    for bell in fresh:
+        bell.close()

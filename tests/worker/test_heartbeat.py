@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from queue import SimpleQueue
 
 import pytest
@@ -60,3 +61,13 @@ def test_the_screen_is_told_again_only_when_something_has_happened(pit, beat, mo
         until(lambda: len(seen) == before + 1)
     finally:
         beat.close()
+
+
+def test_a_pool_that_has_just_run_out_of_work_ends_at_once(beat, monkeypatch):
+    monkeypatch.setattr(heartbeat, "NAP", 600.0)
+    beat.start()
+    beat.listen(hungry=True)
+    time.sleep(0.02)
+    began = time.monotonic()
+    beat.close()
+    assert time.monotonic() - began < 60.0

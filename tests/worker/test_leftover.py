@@ -114,6 +114,22 @@ def test_a_worker_that_has_gone_on_is_left_alone(pit, how):
             note.close()
 
 
+def test_what_is_left_of_a_longer_note_hides_nothing(pit):
+    pit.put("work")
+    claim = pit.queue.claim("snake-1")[0]
+    with subprocess.Popen(["sleep", "600"], start_new_session=True) as reaper:
+        note = noted(pit, claim, reaper.pid)
+        try:
+            note.write(f"{'a' * 100}.1.b", reaper.pid)
+            assert run_directory.reaper_of(pit.queue.store, claim) == 0
+            note.strike()
+            note.write(run_directory.directory_of(pit.queue.store, claim), reaper.pid)
+            assert run_directory.reaper_of(pit.queue.store, claim) == reaper.pid
+        finally:
+            reaper.kill()
+            note.close()
+
+
 def test_a_worker_that_goes_on_while_its_command_is_ended_is_not_killed(pit, monkeypatch):
     """The command ends by itself between the keeper's look and its last word."""
     pit.put("old")

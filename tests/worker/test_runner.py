@@ -11,12 +11,13 @@ import pytest
 from waits import PATIENCE, Leap
 from workshop import alive, read_pid
 
+from taskpit import fs, held_directories
 from taskpit.queue import Queue
 from taskpit.store.memory import MemoryStore
 from taskpit.task import Card, Claim, Done, Failed, Result, Split, State, Task, Try, Verdict
 from taskpit.worker import process, slot
 from taskpit.worker.pool_options import PoolOptions
-from taskpit.worker.run_directory import place_for
+from taskpit.worker.run_directory import RunPlaces
 from taskpit.worker.runner import CannotRun, CommandRunner, Run
 from taskpit.worker.slot import fate, work
 
@@ -64,7 +65,7 @@ def test_papers_and_environment(pit):
 def test_the_worktree_is_where_it_works(pit):
     pit.put("somewhere")
     claim = pit.queue.claim("snake-1")[0]
-    run = Run(claim, place_for(pit.queue.store, claim), pit.root)
+    run = Run(claim, RunPlaces(pit.queue.store).of(claim), pit.root)
     assert run.fill(["{worktree}", "{id}{nothing}"]) == (".", f"{claim.task.id}{{nothing}}")
     run.cwd = "/some/tree"
     assert run.fill(["-C{worktree}/src"]) == ("-C/some/tree/src",)
@@ -298,7 +299,7 @@ def test_no_outcome_is_a_crash(pit):
 def test_a_check_is_killed_when_its_run_is_stopped(pit):
     (task,) = pit.put("slow proof", check=f"echo $$ > '{pit.root}/checker'; sleep 600")
     claim = pit.queue.claim("snake-1")[0]
-    run = Run(claim, place_for(pit.queue.store, claim), pit.root)
+    run = Run(claim, RunPlaces(pit.queue.store).of(claim), pit.root)
     thread = threading.Thread(target=lambda: (read_pid(f"{pit.root}/checker"), run.stop("stop")))
     thread.start()
     over = work(pit.queue, run, lambda _c, _r: Done(), PoolOptions(check_in=pit.root), lambda: None)
@@ -308,11 +309,35 @@ def test_a_check_is_killed_when_its_run_is_stopped(pit):
     assert not alive(read_pid(f"{pit.root}/checker"))
 
 
+@pytest.mark.parametrize("left", ["", "notes.txt"])
+def test_directories_of_past_runs_are_not_held(pit, left):
+    """Only so many are: they would push out the queue's own."""
+    pit.put("work")
+    place = RunPlaces(pit.queue.store).of(pit.queue.claim("snake-1")[0])
+    place.make()
+    place.write_task(b"work")
+    assert place.path in held_directories._held
+    if left:
+        fs.write(f"{place.path}/{left}", b"kept")
+    place.clear()
+    assert place.path not in held_directories._held
+    assert os.path.exists(place.path) == bool(left)
+
+
+def test_a_task_is_written_over_another(pit):
+    pit.put("work")
+    place = RunPlaces(pit.queue.store).of(pit.queue.claim("snake-1")[0])
+    for text in (b"a longer one", b"short"):
+        place.make()
+        place.write_task(text)
+    assert fs.read(place.task, 100)[0] == b"short"
+
+
 def test_a_queue_that_is_no_folder():
     queue = Queue(MemoryStore())
     queue.put([Task(id="", title="in memory")])
     claim = queue.claim("snake-1")[0]
-    run = Run(claim, place_for(queue.store, claim), "memory")
+    run = Run(claim, RunPlaces(queue.store).of(claim), "memory")
     over = work(queue, run, shell("cat '{prompt_file}'"), PoolOptions(check_in=os.getcwd()), lambda: None)
     run.bell.close()
     run.place.clear()

@@ -21,7 +21,7 @@ from taskpit.worker.budget import BudgetLimit, parse
 from taskpit.worker.pool_options import PoolOptions, PoolReport
 from taskpit.worker.preset import find, places, speaking
 from taskpit.worker.prompt import make_prompt
-from taskpit.worker.run_directory import place_for
+from taskpit.worker.run_directory import RunPlaces
 from taskpit.worker.runner import CommandRunner, PluggedRunner, Run
 from taskpit.worker.sandbox import shut_in
 
@@ -254,12 +254,14 @@ def _left(report: PoolReport, context: Context) -> str:
     from taskpit.explain import resuming
     from taskpit.status import Status
 
-    counts = tally(context.queue.store)
+    store = context.queue.store
+    there = store.counts()
+    counts = tally(store, {state: () for state in (State.READY, State.FAILED) if not there[state]})
     lines = [""]
     if report.tally:
         counts = {Status.NEEDS_YOU: counts[Status.NEEDS_YOU], Status.READY: 0, Status.WAITING: 0}
     if (ready := counts[Status.READY]) and not report.started:
-        paused = context.queue.store.paused()
+        paused = store.paused()
         why = f"the queue is {paused}. {resuming(paused)}".rstrip() if paused else NONE_FITS
         lines.append(f"{ready} ready, but {why}")
     if asking := counts[Status.NEEDS_YOU]:
@@ -323,7 +325,7 @@ def _dry_run(args: Args, context: Context, runner: AnyRunner) -> Reply:
     claim = _next(context, only_tags(args.tag), args.name or context.token_name() or "worker", big=args.big)
     queue = context.queue
     info = queue.store.info()
-    run = Run(claim, place_for(queue.store, claim), info.papers or info.where)
+    run = Run(claim, RunPlaces(queue.store).of(claim), info.papers or info.where)
     try:
         argv = runner.command(run, "(the prompt)")
         prompt = make_prompt(claim, queue.card(claim.task.id).tries, run.place.result)

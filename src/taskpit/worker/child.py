@@ -10,6 +10,7 @@ spawned   a new interpreter: fifteen milliseconds
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import time
@@ -33,6 +34,10 @@ TICK = 0.5
 KILLED = 9
 
 
+class NoProgram(OSError):
+    """There is no such command, or it may not be executed."""
+
+
 class Child:
     """A command and its reaper. Without `subprocess`, which brings thirty modules to a `pit done`."""
 
@@ -48,7 +53,7 @@ class Child:
         keep: tuple[int, ...] = (),
         started: Callable[[int], None] | None = None,
     ) -> None:
-        """It has begun. OSError: the machine has no room for it.
+        """It has begun. NoProgram: there is no such command. OSError: the machine has no room for it.
 
         It prints to the two `streams`, and reads the file `stdin`. What it leaves behind has `grace` seconds to end by
         itself. The reaper has the descriptors `keep` open until all is gone, should we be killed. `started` hears the
@@ -56,17 +61,22 @@ class Child:
         """
         self._answer: int | None = None
         seen = os.environ if env is None else env
-        words = [cwd, find_program(argv[0], cwd, seen) or argv[0], *argv]
-        parts = [str(len(keep) + 3), str(len(words)), f"{grace:g}", *words]
-        parts += [f"{name}={value}" for name, value in seen.items()]
+        program = find_program(argv[0], cwd, seen)
+        if not program:
+            raise NoProgram(errno.ENOENT, "there is no such command, or it may not be executed", argv[0])
+        words = [cwd, program, *argv]
+        passed = len(streams) + bool(stdin) + len(keep)
+        parts = [f"{passed}", f"{bool(stdin):d}", f"{len(words)}", f"{grace:g}", *words]
+        parts += [*seen.keys(), *seen.values()]
         order = os.fsencode("\0".join(parts))
         if order.count(b"\0") >= len(parts):
             raise ValueError("there is a NUL in its words or its environment")
-        source = os.open(os.path.join(cwd, stdin) if stdin else os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        source = [os.open(os.path.join(cwd, stdin), os.O_RDONLY | os.O_CLOEXEC)] if stdin else []
         try:
-            self._reaper = _order(order, (source, *streams, *keep), started)
+            self._reaper = _order(order, (*streams, *source, *keep), started)
         finally:
-            os.close(source)
+            for fd in source:
+                os.close(fd)
 
     @property
     def pid(self) -> int:
@@ -102,9 +112,8 @@ class Child:
 
     def _hear(self, seconds: float) -> bool:
         if self._answer is None:
-            self._reaper.channel.settimeout(seconds)
             try:
-                self._answer = self._reaper.answer()
+                self._answer = self._reaper.answer(seconds)
             except (TimeoutError, BlockingIOError):
                 return False
             except ConnectionError:
@@ -205,24 +214,32 @@ class Link:
 
     def __init__(self, channel: Any, pid: int = 0, *, ours: bool = False) -> None:
         """`ours`: it is a child of this process."""
+        from _socket import MSG_DONTWAIT, SCM_RIGHTS, SOL_SOCKET
+
+        self._at_once, self._rights = MSG_DONTWAIT, (SOL_SOCKET, SCM_RIGHTS)
         self.channel = channel
         self.pid = pid
         self._ours = ours
 
     def send(self, number: int, files: Sequence[int], data: bytes = b"") -> None:
         """A number with descriptors, and what follows it. ConnectionError: nobody is there."""
-        from _socket import SCM_RIGHTS, SOL_SOCKET
-
         passed = b"".join(fd.to_bytes(4, sys.byteorder) for fd in files)
-        self.channel.settimeout(None)
         whole = reaper.number_as_bytes(number) + data  # in one piece: it wakes up once
-        sent = self.channel.sendmsg([whole], [(SOL_SOCKET, SCM_RIGHTS, passed)])
+        sent = self.channel.sendmsg([whole], [(*self._rights, passed)])
         if sent < len(whole):
             self.channel.sendall(whole[sent:])
 
-    def answer(self) -> int:
-        """What it says next. ConnectionError: it is gone."""
-        said = self.channel.recv(reaper.NUMBER)
+    def answer(self, seconds: float | None = None) -> int:
+        """What it says next. ConnectionError: it is gone. TimeoutError, or BlockingIOError if we do not wait at all:
+        it has said nothing for so long.
+        """
+        if seconds:
+            self.channel.settimeout(seconds)
+        try:
+            said = self.channel.recv(reaper.NUMBER, self._at_once if seconds == 0 else 0)
+        finally:
+            if seconds:
+                self.channel.settimeout(None)
         if len(said) < reaper.NUMBER:
             raise ConnectionResetError("the reaper is gone")
         return reaper.number_from_bytes(said)

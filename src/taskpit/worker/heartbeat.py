@@ -34,8 +34,9 @@ RACE_LOOK, RACE_GRACE = 0.5, 0.5
 SWEEP_AT_LEAST, SWEEP_AT_MOST = 2.0, 30.0
 #: A sweep that looks at everything comes again after so many times as long as it took.
 LOOK_SHARE = 150.0
-#: How long the watcher sleeps before it looks whether it should end.
-NAP = 0.25
+#: How long the watcher sleeps before it looks whether it should end: first, while a pool has just run out of work and
+#: may be about to end, and twice as long each time, up to this.
+FIRST_NAP, NAP = 0.004, 0.25
 #: Surveys for the screen are this far apart, and never take more than a tenth of the time; where nothing happens, this.
 SURVEY_EVERY, SURVEY_ANYWAY = 1.0, 60.0
 
@@ -142,9 +143,11 @@ class Heartbeat:
     # -- watching and sweeping ---------------------------------------------------------------------
 
     def _watch(self) -> None:
+        nap = FIRST_NAP
         while not self._quit.is_set():
             try:
-                if self._hungry.wait(NAP) and self._queue.store.wait(NAP):
+                nap = min(2 * nap, NAP) if self._hungry.is_set() else FIRST_NAP
+                if self._hungry.wait(NAP) and self._queue.store.wait(nap):
                     self._inbox.put("changed")
                     self._news = True
                 now = time.monotonic()

@@ -31,7 +31,7 @@ from taskpit.worker.heartbeat import Heartbeat
 from taskpit.worker.log_stream import LogStream, LogStreams, is_elsewhere
 from taskpit.worker.pool_options import PoolReport, Survey, survey
 from taskpit.worker.process import make_room
-from taskpit.worker.run_directory import GroupNote, place_for, programs
+from taskpit.worker.run_directory import GroupNote, RunPlaces, programs
 from taskpit.worker.runner import Run
 from taskpit.worker.slot import Over, work
 
@@ -119,8 +119,8 @@ class Pool:
         #: What commands see of our environment.
         self._seen = without_secrets(os.environ)
         self._notes: dict[str, GroupNote] = {}
-        #: Where commands find `pit`.
-        self._programs = ""
+        #: Where they have their files, and find `pit`.
+        self._places = RunPlaces(queue.store)
         self._heartbeat = Heartbeat(queue, self.lease, self.inbox, tags=options.tags if show.period else None)
         self._streams = LogStreams(self._heartbeat.runs) if is_elsewhere(queue.store) else None
 
@@ -139,7 +139,7 @@ class Pool:
             make_room(self.options.slots)
             members.extend(self._join())
             names = [member.worker for member in members]
-            self._programs = programs()
+            self._places = RunPlaces(self.queue.store, programs())
             self._notes = {name: GroupNote(self.queue.store, name) for name in names}
             self._idle, self._judges = names[: self.options.slots], names[self.options.slots :]
             self._be_there()
@@ -394,8 +394,7 @@ class Pool:
         self._awaited = ""
         way.started(self.queue.clock.now())
         try:
-            place = place_for(self.queue.store, claim, self._programs)
-            run = Run(claim, place, self._where, self._notes[worker], self._seen)
+            run = Run(claim, self._places.of(claim), self._where, self._notes[worker], self._seen)
         except OSError as error:
             way.leave()
             self.queue.finish(claim, Release(reason=str(error)))

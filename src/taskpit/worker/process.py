@@ -18,7 +18,7 @@ from taskpit import fs
 from taskpit.errors import Storage, TaskpitError
 from taskpit.records import Value
 from taskpit.worker import reaper
-from taskpit.worker.child import Child, find_program, sleep
+from taskpit.worker.child import Child, NoProgram, find_program, sleep
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -76,11 +76,18 @@ class Ended(Value):
     printed: bool = True
 
 
+#: Pipes of bells that nobody has rung.
+_pipes: list[tuple[int, int]] = []
+
+
 class Bell:
     """Wakes whoever waits for a command. Once rung it stays rung."""
 
     def __init__(self) -> None:
-        self._read, self._write = os.pipe()
+        try:
+            self._read, self._write = _pipes.pop()
+        except IndexError:
+            self._read, self._write = os.pipe()
         self._turn = threading.Lock()
         self.rung = False
         #: Seconds a command has to leave, at most; None: what its order says.
@@ -100,10 +107,13 @@ class Bell:
     def close(self) -> None:
         """Nobody waits any more."""
         with self._turn:
-            for fd in (self._read, self._write):
+            pipe, self._read, self._write = (self._read, self._write), -1, -1
+        if self.rung:
+            for fd in pipe:
                 if fd >= 0:
                     os.close(fd)
-            self._read = self._write = -1
+        elif pipe[0] >= 0:
+            _pipes.append(pipe)
 
 
 def run(
@@ -135,7 +145,6 @@ def run(
 
 
 def _start(order: Command, log: int, started: Callable[[int], None] | None) -> Child:
-    check_command(order.argv[0], order.cwd, order.env)
     if not os.path.isdir(order.cwd):
         raise _cannot_run(order.argv[0], f"{order.argv[0]!r} cannot be run: there is no directory {order.cwd}")
     out = fs.open_file(order.out) if order.out else log
@@ -150,6 +159,8 @@ def _start(order: Command, log: int, started: Callable[[int], None] | None) -> C
             keep=order.keep,
             started=started,
         )
+    except NoProgram:
+        raise _no_command(order.argv[0]) from None
     except (OSError, ValueError) as error:
         if getattr(error, "errno", 0) in EXHAUSTED:
             raise  # the machine's trouble, not the command's
@@ -166,9 +177,13 @@ def is_program(name: str, cwd: str, env: Mapping[str, str]) -> bool:
 
 
 def check_command(name: str, cwd: str, env: Mapping[str, str]) -> None:
-    """CannotRun if there is no such command: the shell that starts it could not tell us."""
+    """CannotRun if there is no such command."""
     if not is_program(name, cwd, env):
-        raise _cannot_run(name, f"there is no command {name!r}, or it may not be executed")
+        raise _no_command(name)
+
+
+def _no_command(name: str) -> CannotRun:
+    return _cannot_run(name, f"there is no command {name!r}, or it may not be executed")
 
 
 def _cannot_run(name: str, told: str) -> CannotRun:

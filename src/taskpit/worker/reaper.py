@@ -207,6 +207,8 @@ class Reaper:
         self._status: int | None = None
         #: The open file whose name says of which task and claim the run is; -1 without one.
         self._told = -1
+        #: What a command reads that has no input.
+        self._nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
 
     def serve(self) -> None:
         """Until the socket closes, or something is left of a command that nothing ends."""
@@ -227,26 +229,28 @@ class Reaper:
 
     def _run(self, order: bytes, files: list[int]) -> int:
         """The command has run and nothing of it is left; how it ended, or below zero the error of a full machine."""
-        passed, words, grace, *rest = order.split(b"\0")
+        passed, reads, words, grace, *rest = order.split(b"\0")
         if len(files) != int(passed):
             return -EXHAUSTED[-1]
+        source = files[2] if int(reads) else self._nothing
         try:
-            self._start(rest[: int(words)], rest[int(words) :], files)
+            self._start(rest[: int(words)], rest[int(words) :], (source, *files[:2]))
         except (OSError, ValueError) as error:
             number: int = getattr(error, "errno", None) or 0
             if number in EXHAUSTED:
                 return -number
             told = getattr(error, "strerror", None) or str(error)
-            os.write(files[2], rest[2] + b" cannot be run: " + told.encode("utf-8", "replace") + b"\n")
+            os.write(files[1], rest[2] + b" cannot be run: " + told.encode("utf-8", "replace") + b"\n")
             return CANNOT_RUN << 8
         left = self._attend(float(grace))
         status = int(signal.SIGKILL) if self._status is None else self._status
         return status + LEAVES if left or self.ears.asked else status
 
-    def _start(self, words: list[bytes], env: list[bytes], files: list[int]) -> None:
-        """The command runs, in a session of its own."""
+    def _start(self, words: list[bytes], env: list[bytes], streams: tuple[int, ...]) -> None:
+        """The command runs, in a session of its own; `env` are the names of its variables, then their values."""
         directory, program, *argv = words
-        variables = dict(word.split(b"=", 1) for word in env)
+        half = len(env) // 2
+        variables = dict(zip(env[:half], env[half:], strict=True))
         self.ears.asked, self._status = False, None
         self._tell_run(variables)
         os.chdir(directory)
@@ -255,7 +259,7 @@ class Reaper:
                 program,
                 argv,
                 variables,
-                file_actions=[(os.POSIX_SPAWN_DUP2, fd, stream) for stream, fd in enumerate(files[:3])],
+                file_actions=[(os.POSIX_SPAWN_DUP2, fd, stream) for stream, fd in enumerate(streams)],
                 setsid=True,
                 setsigmask=(),
                 setsigdef=DEFAULTS,
@@ -293,10 +297,10 @@ class Reaper:
                     return self._end(0.0)
                 if word == STOP:
                     self._tell(signal.SIGTERM)
-            self._reap()
+            left = self._reap()
             if self.ears.asked:
                 return self._end(ORPHANED)
-        return self._end(grace)
+        return left and self._end(grace)
 
     def _reap(self) -> bool:
         """The dead are buried; how the command itself ended is kept. Whether a process may be left."""

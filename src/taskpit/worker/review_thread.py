@@ -21,7 +21,6 @@ from taskpit.landing.values import held
 from taskpit.task import Done, Failed, Release, Retry, Want
 from taskpit.worker.agent_limits import gate_for
 from taskpit.worker.process import CannotRun
-from taskpit.worker.prompt import task_text
 from taskpit.worker.runner import ONLY_TALK
 from taskpit.worker.slot import RunHands, crashed, what_became
 
@@ -100,8 +99,7 @@ class Reviews:
             run.sandbox = run.sandbox.replace(shown=(self._pipe.git.directory,))
         # Its name without what ends the claim: a verdict is all that a reviewer has to say about the task.
         run.variables |= {"TASKPIT_SLOT": str(run.slot), "TASKPIT_AS": run.claim.worker}
-        run.place.make()
-        fs.write(run.place.task, task_text(run.claim))
+        run.prepare()
 
     def _verdict(self, queue: Queue, run: Run, runner: Runner, handed: HandIn) -> tuple[Outcome, str, str]:
         claim, refused = run.claim, ""

@@ -23,7 +23,7 @@ import sys
 import time
 from contextlib import suppress
 
-from taskpit import fs, trust, workers
+from taskpit import fs, held_directories, trust, workers
 from taskpit.clock import boot_id
 from taskpit.errors import TaskpitError
 from taskpit.store.run_files import MOST_ARTIFACTS
@@ -65,13 +65,26 @@ class RunDirectory:
 
     def make(self) -> None:
         """It is there, and so is `pit`."""
-        fs.make_dir(self.path)
+        try:
+            there, name = held_directories.at(self.path)
+            os.mkdir(name, dir_fd=there.fd)  # mostly there is none of this name, and a place for it
+        except (FileNotFoundError, FileExistsError):
+            fs.make_dir(self.path)
         if self.bin.startswith(self.path):
             fs.make_dir(self.bin)
             _write_programs(self.bin)
 
+    def write_task(self, text: bytes) -> None:
+        """The task's text is this."""
+        try:
+            fs.create(self.task, text, sync=False)
+        except FileExistsError:
+            fs.write(self.task, text)  # a directory that serves for one round after another
+
     def read_log(self) -> bytes:
         """What was printed so far."""
+        if not fs.file_size(self.log):
+            return b""
         try:
             return fs.tail(self.log, LARGEST_LOG)
         except (fs.NotAFile, fs.NotADirectory):
@@ -99,10 +112,12 @@ class RunDirectory:
 
     def left(self) -> list[tuple[str, str]]:
         """The files that it wants to be kept, by name, and where each is; a few more than are kept."""
+        if not fs.exists(self.artifacts):
+            return []
         try:
             names = sorted(fs.names(self.artifacts))[: MOST_ARTIFACTS + 1]
         except OSError:
-            return []  # there is none, or something else stands there
+            return []  # something else stands there
         return [(name, f"{self.artifacts}/{name}") for name in names]
 
     def hand_in(self, output: str) -> None:
@@ -140,6 +155,8 @@ class RunDirectory:
             fs.remove_dir(self.path)
         except OSError:
             return  # not empty, or not ours to remove
+        finally:
+            held_directories.forget(self.path)  # it would take the place of one that is still used
 
 
 def _runs(store: Store) -> str | None:
@@ -169,14 +186,20 @@ def _write_programs(folder: str) -> None:
     fs.replace(f"{folder}/path", f'PATH="{folder}:$PATH"\n'.encode(), sync=False)
 
 
-def place_for(store: Store, claim: Claim, programs: str = "") -> RunDirectory:
-    """The directory for this claim; `make` makes it."""
-    runs = _runs(store)
-    if runs is None:
-        import tempfile
+class RunPlaces:
+    """Where the runs of many claims have their directories."""
 
-        return RunDirectory(tempfile.mkdtemp(prefix=f"taskpit-{claim.task.id}-"), programs)
-    return RunDirectory(_directory_in(runs, claim), programs)
+    def __init__(self, store: Store, programs: str = "") -> None:
+        self._runs = _runs(store)
+        self._programs = programs
+
+    def of(self, claim: Claim) -> RunDirectory:
+        """The directory for this claim; `make` makes it."""
+        if self._runs is None:
+            import tempfile
+
+            return RunDirectory(tempfile.mkdtemp(prefix=f"taskpit-{claim.task.id}-"), self._programs)
+        return RunDirectory(_directory_in(self._runs, claim), self._programs)
 
 
 def directory_of(store: Store, claim: Claim) -> str:
@@ -255,7 +278,7 @@ class GroupNote:
     def strike(self) -> None:
         """It is over."""
         if self._fd >= 0:
-            os.ftruncate(self._fd, 0)
+            os.pwrite(self._fd, b"-", 0)  # its seal is broken; cutting the file short would take the disk longer
 
     def close(self) -> None:
         """The worker runs nothing any more."""
@@ -299,7 +322,7 @@ def reaper_of(store: Store, claim: Claim) -> int:
         data = fs.read(path, LONGEST_NOTE)[0] if path else b""
     except OSError:
         return 0  # nothing of ours runs there
-    line, _, seal = data.rstrip().rpartition(b" ")
+    line, _, seal = data.partition(b"\n")[0].rpartition(b" ")  # below it may be the end of an older, longer one
     words = line.decode("ascii", "replace").split()
     if (
         len(words) != 4

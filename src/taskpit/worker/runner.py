@@ -106,7 +106,7 @@ class Run:
     def prepare(self) -> None:
         """Its directory is there, with its task."""
         self.place.make()
-        fs.write(self.place.task, task_text(self.claim))
+        self.place.write_task(task_text(self.claim))
 
     def write_prompt(self, tries: Sequence[Try], notes: str = "", *more: str) -> None:
         """What it is told is written, and these paragraphs below it."""

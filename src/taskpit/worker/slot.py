@@ -27,6 +27,7 @@ from taskpit.worker.budget import GO_ON, Ledger, first_reached
 from taskpit.worker.check import run_check
 from taskpit.worker.process import CannotRun
 from taskpit.worker.runner import ONLY_TALK
+from taskpit.worker.sandbox import NoSandbox, shut_in
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -204,8 +205,6 @@ def _refused(run: Run, options: PoolOptions) -> Outcome | None:
 
 def _fenced(run: Run, options: PoolOptions) -> Outcome | None:
     """A task may ask for a sandbox where its pool has none, or a wider one; what cannot be had waits for a person."""
-    from taskpit.worker.sandbox import NoSandbox, shut_in
-
     task, pipe = run.claim.task, options.landing
     try:
         before, run.sandbox = run.sandbox, shut_in(run.sandbox, task.extra.get("sandbox"))
