@@ -12,7 +12,7 @@ from faults import Killed
 from waits import PATIENCE, until
 from workshop import alive, read_pid
 
-from taskpit.worker import child, process, reaper
+from taskpit.worker import child, reaper
 from taskpit.worker.child import Child
 
 
@@ -202,19 +202,3 @@ def test_a_variable_without_a_name_is_no_end_of_the_reaper(tmp_path, served):
     code, said = ran(tmp_path, "true", env={"": "x", "PATH": os.defpath})
     assert code in (0, 126), said
     assert ran(tmp_path, "true")[0] == 0
-
-
-def test_a_bell_that_was_rung_wakes_nobody_who_waits_at_another():
-    rung, closed = process.Bell(), process.Bell()
-    rung.ring()
-    rung.close()
-    closed.close()
-    closed.ring()  # too late: its pipe may be another's by now
-    fresh = [process.Bell() for _ in range(3)]
-    began = time.monotonic()
-    for bell in fresh:
-        bell.wait(0.05)
-        assert not bell.rung
-    assert time.monotonic() - began > 0.14
-    for bell in fresh:
-        bell.close()

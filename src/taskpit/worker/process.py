@@ -76,18 +76,11 @@ class Ended(Value):
     printed: bool = True
 
 
-#: Pipes of bells that nobody has rung.
-_pipes: list[tuple[int, int]] = []
-
-
 class Bell:
     """Wakes whoever waits for a command. Once rung it stays rung."""
 
     def __init__(self) -> None:
-        try:
-            self._read, self._write = _pipes.pop()
-        except IndexError:
-            self._read, self._write = os.pipe()
+        self._read, self._write = os.pipe()
         self._turn = threading.Lock()
         self.rung = False
         #: Seconds a command has to leave, at most; None: what its order says.
@@ -107,13 +100,10 @@ class Bell:
     def close(self) -> None:
         """Nobody waits any more."""
         with self._turn:
-            pipe, self._read, self._write = (self._read, self._write), -1, -1
-        if self.rung:
-            for fd in pipe:
+            for fd in (self._read, self._write):
                 if fd >= 0:
                     os.close(fd)
-        elif pipe[0] >= 0:
-            _pipes.append(pipe)
+            self._read = self._write = -1
 
 
 def run(
