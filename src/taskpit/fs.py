@@ -82,7 +82,10 @@ def read_at(there: Dir, name: str, limit: int) -> tuple[bytes, Stat]:
     """The same of a name in an open directory."""
     if _hook is not None:
         _hook("open", path_in(there, name))
-    fd = _open(there, name, READ)
+    try:
+        fd = os.open(name, READ, dir_fd=there.fd)
+    except OSError as error:
+        fd = _open_after(error, there, name, READ)
     try:
         status = os.fstat(fd)
         if not stat_module.S_ISREG(status.st_mode):
@@ -113,18 +116,23 @@ def _open(there: Dir, name: str, flags: int, mode: int = 0o666) -> int:
     """The open file of this name in this directory; NotAFile if it is a link or nobody can read or write it."""
     try:
         return os.open(name, flags, mode, dir_fd=there.fd)
-    except FileNotFoundError as error:
-        if flags & os.O_CREAT and (again := renewed(there)):
-            return os.open(name, flags, mode, dir_fd=again[0].fd)
-        error.filename = path_in(there, name)
-        raise
-    except BlockingIOError:
-        return held_directories.open_lent(path_in(there, name), name, there.fd, flags, mode)
     except OSError as error:
+        return _open_after(error, there, name, flags, mode)
+
+
+def _open_after(error: OSError, there: Dir, name: str, flags: int, mode: int = 0o666) -> int:
+    """The same after a first try was refused: where the directory is another one by now, or the file is lent."""
+    try:
+        if isinstance(error, BlockingIOError):
+            return held_directories.open_lent(path_in(there, name), name, there.fd, flags, mode)
+        if isinstance(error, FileNotFoundError) and flags & os.O_CREAT and (again := renewed(there)):
+            return os.open(name, flags, mode, dir_fd=again[0].fd)
         error.filename = path_in(there, name)
         if error.errno in (errno.ELOOP, errno.EMLINK, errno.ENXIO):
             raise NotAFile(errno.ELOOP, "not a regular file", error.filename) from None
-        raise
+        raise error
+    finally:
+        del error  # which would hold on to this frame, and so to the directory
 
 
 def open_regular(path: str, flags: int, mode: int = 0o666) -> tuple[int, Stat]:
@@ -180,7 +188,10 @@ def create_at(there: Dir, name: str, data: bytes, *, sync: bool, mode: int = 0o6
     """The same in an open directory."""
     if _hook is not None:
         _hook("create", path_in(there, name))
-    fd = _open(there, name, CREATE, mode)
+    try:
+        fd = os.open(name, CREATE, mode, dir_fd=there.fd)
+    except OSError as error:
+        fd = _open_after(error, there, name, CREATE, mode)
     try:
         written = 0 if _hook is not None or not data else os.write(fd, data)
         if written < len(data):

@@ -134,7 +134,9 @@ class Queue:
             if not task.source:  # what was read from a file stays as it was written
                 changes |= {"created": task.created or now, "by": task.by or "keeper"}
             given = task.replace(**changes)
-            self.check(given)
+            check_task(given)
+            if "race" in given.extra:
+                self._check_race(given)
             ready.append(given)
             needy = needy or bool(given.needs)
         self.store.vet(ready)
@@ -146,11 +148,14 @@ class Queue:
         """Whether this can be a task; Invalid says why not."""
         check_task(task)
         if "race" in task.extra:
-            from taskpit.race import entrants
+            self._check_race(task)
 
-            entrants(task)
-            if self.store.info().layout == "activities":
-                raise errors.Invalid("activities cannot race", hint="Use another layout: `pit convert`.", id=task.id)
+    def _check_race(self, task: Task) -> None:
+        from taskpit.race import entrants
+
+        entrants(task)
+        if self.store.info().layout == "activities":
+            raise errors.Invalid("activities cannot race", hint="Use another layout: `pit convert`.", id=task.id)
 
     def _refuse_circles(self, tasks: Sequence[Task]) -> None:
         """Invalid if some of these would wait for each other. What waits already is read once, however long a chain."""

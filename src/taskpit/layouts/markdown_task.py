@@ -117,6 +117,8 @@ READ: dict[str, tuple[str, Callable[[str], object] | None]] = {
     bullet: (field, read) for field, bullet, read, _ in FIELDS
 }
 WRITE = {field: (bullet, write) for field, bullet, _, write in FIELDS}
+#: What a plain task leaves blank: all but its name, title and text, who asked for it and when.
+RARE = tuple(name for name in Task.kinds() if name not in ("id", "title", "body", "slug", "by", "created", "updated"))
 KNOWN = frozenset({bullet for _, bullet, _, _ in FIELDS} | {"attempts"})
 PROSE = frozenset({"task", "done-when", "hold", "last-error"})
 
@@ -157,7 +159,8 @@ def load_task(spot: Spot, data: bytes, *, title_in_heading: bool = False) -> Tas
     if title_in_heading or not fields.get("title"):
         bullet = fields.get("title") or ""
         fields["title"] = _title(heading, body, spot, bullet, title_in_heading=title_in_heading)
-    task = Task(id=spot.id, slug=spot.slug, body=body, extra=extra, source=data, **fields)
+    fields |= {"id": spot.id, "slug": spot.slug, "body": body, "extra": extra, "source": data}
+    task = Task.with_fields(fields)
     task = _unpacked(task) if CARRIED in extra else task
     task.mark_read((HEADED, title_in_heading))
     return task
@@ -209,27 +212,39 @@ def dump_sure(task: Task, heading: str, *, title_in_heading: bool = False) -> by
 
 def _is_plain(task: Task) -> bool:
     """Whether every field is said by its bullet as it is, so that nobody need read it back to be sure."""
-    if task.extra or any(map(task.__dict__.get, OTHERS)):
+    if task.body and not _is_plain_body(task.body):
         return False
-    if task.body[:1] in (" ", "\t", "\n", "#", "-", "<") or "\0" in task.body or "\r" in task.body:
+    if any(map(task.__dict__.__getitem__, RARE)) and not _is_rest_plain(task):
+        return False
+    words, created = (task.title, task.by), task.created
+    if not task.title or not (are_plain(words) or all(map(is_plain, words))):
+        return False
+    return not created or (0 <= created <= LAST and created == int(created))  # a bullet says seconds
+
+
+def _is_plain_body(body: str) -> bool:
+    """Whether it begins like no head, and is text."""
+    if body[:1] in (" ", "\t", "\n", "#", "-", "<") or "\0" in body or "\r" in body:
         return False
     try:
-        task.body.encode()
+        body.encode()
     except UnicodeEncodeError:
         return False
-    must = (task.title, *task.needs, *task.tags, *task.touches, *task.limits)
-    values = (*must, task.check, task.by, task.parent, task.hold, task.last_error)
-    if not all(must) or ((task.priority or task.attempts or task.max_attempts) and not _are_counts(task)):
+    return True
+
+
+def _is_rest_plain(task: Task) -> bool:
+    """The same of what only some tasks have to say."""
+    if task.extra or any(map(task.__dict__.get, OTHERS)) or not _are_counts(task):
         return False
-    if not are_plain(values) and not all(map(is_plain, values)):
+    words = (*task.needs, *task.tags, *task.touches, *task.limits)
+    values = (*words, task.check, task.parent, task.hold, task.last_error)
+    if not all(words) or not (are_plain(values) or all(map(is_plain, values))):
         return False
     for word in (*task.needs, task.parent):
         if "/" in word or word.startswith("food-"):
             return False
-    for time in (task.created, task.not_before):  # noqa: SIM110 - a bullet says seconds
-        if time and not (0 <= time <= LAST and time == int(time)):
-            return False
-    return True
+    return not task.not_before or (0 <= task.not_before <= LAST and task.not_before == int(task.not_before))
 
 
 def _are_counts(task: Task) -> bool:
@@ -240,7 +255,8 @@ def _are_counts(task: Task) -> bool:
 
 def _plain_page(task: Task, heading: str, *, title_in_heading: bool) -> bytes:
     """A new task that needs no care."""
-    text, said = f"# {_flat(heading)}\n", task.__dict__
+    said, flat = task.__dict__, heading.replace("\n", " ")
+    text = f"# {flat}\n"
     for field in filter(said.get, WRITE):
         bullet, write = WRITE[field]
         if not (title_in_heading and field == "title"):  # plain words stay as they are

@@ -18,7 +18,7 @@ from taskpit.nonces import own
 from taskpit.store import changelog
 from taskpit.store import claim as claims
 from taskpit.store.claim import Chooser
-from taskpit.store.disk_errors import verb
+from taskpit.store.disk_errors import storage_error, verb
 from taskpit.store.folder import CHANGELOG, IDS, LINE, NOTES, Unreadable, stub
 from taskpit.store.folder_store import House
 from taskpit.task import Claim, End, Event, Lock, Said, State, Task, Want
@@ -149,31 +149,30 @@ class FileStore(House):
                 raise Conflict(told, hint="Choose another id.", id=task.id)
 
     def _spell(self, task: Task) -> tuple[Task, bytes]:
-        """The task as it will be called, and its bytes: as it was spelt when it was vetted, if that was just now."""
-        vetted = self._spelt.pop(id(task), None)
-        if vetted is not None:
-            return vetted[1:]
+        """The task as it will be called, and its bytes."""
         task = self.folder.layout.named(task)
         return task, self.folder.spell(task)
 
-    @verb
     def put(self, tasks: Sequence[Task]) -> list[Said]:
         """Row *put*: the id is taken by a link, the file enters by a rename of its own name."""
         if putting is None:
             _load_putting()
         entrants = []
         for task in tasks:
-            named, data = self._spell(task)
+            vetted = self._spelt.pop(id(task), None)  # as it was spelt then, if that was just now
+            named, data = self._spell(task) if vetted is None else vetted[1:]
             told = changelog.line(self.clock.now(), "added_task", named.id, named.by or "keeper", named.title)
             entrants.append((named, data, told))
         try:
             said = putting.admit(self.folder, entrants)
+            for at, (named, data, _) in enumerate(entrants):
+                if said[at] is not Said.CREATED:
+                    said[at] = self._compared(named, data)
+        except OSError as error:
+            raise storage_error(error) from error.with_traceback(None)
         finally:
             if self.folder.layout.manifest:
                 self._changed()
-        for at, (named, data, _) in enumerate(entrants):
-            if said[at] is not Said.CREATED:
-                said[at] = self._compared(named, data)
         return said
 
     def _changed(self, *, now: bool = False) -> None:
@@ -204,25 +203,33 @@ class FileStore(House):
 
     # -- claim -------------------------------------------------------------------------------------
 
-    @verb
     def claim(self, want: Want) -> list[Claim]:
         """Row *claim*: whoever renames the ready file has it."""
-        self._introduce(want.worker, want.lease)
-        if want.ids:
-            if not want.even_held and self.paused():
-                return []
-            taken = self._chooser.take_named(want)
-            if not taken:
-                self.folder.need()
-        else:
-            if self._of != own.first:
-                self._part_if_forked()
-            with self._turn:
-                taken = self._chooser.take_best(want)
-        if self._line is not None:
-            self._leave_line(woken=not taken)
+        try:
+            if (want.worker, want.lease) not in self._introduced:
+                self._introduce(want.worker, want.lease)
+            if want.ids:
+                taken = self._take_named(want)
+            else:
+                if self._of != own.first:
+                    self._part_if_forked()
+                with self._turn:
+                    taken = self._chooser.take_best(want)
+            if self._line is not None:
+                self._leave_line(woken=not taken)
+        except OSError as error:
+            raise storage_error(error) from error.with_traceback(None)
         if taken and self.folder.layout.manifest:
             self._changed()
+        return taken
+
+    def _take_named(self, want: Want) -> list[Claim]:
+        """The tasks that were asked for by their ids."""
+        if not want.even_held and self.paused():
+            return []
+        taken = self._chooser.take_named(want)
+        if not taken:
+            self.folder.need()
         return taken
 
     def state_of(self, task_id: str, is_waiting: Callable[[str], bool] | None = None) -> State | None:
@@ -252,7 +259,6 @@ class FileStore(House):
         self._catch_up()
         return said
 
-    @verb
     def finish(self, ends: Sequence[End]) -> list[Said]:
         """Row *end of a claim*: seal, then carry out."""
         if finishing is None:
@@ -261,6 +267,8 @@ class FileStore(House):
             if len(ends) == 1:
                 return [self._patiently(finishing.end, self.folder, ends[0])]
             return finishing.end_all(self.folder, ends, self._patiently) if ends else []
+        except OSError as error:
+            raise storage_error(error) from error.with_traceback(None)
         finally:
             if self.folder.layout.manifest:
                 self._changed()
