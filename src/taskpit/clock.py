@@ -180,7 +180,7 @@ def stamp(seconds: float) -> str:
 _instants: dict[str, float] = {}
 
 
-def instant(text: str, now: float) -> float:
+def instant(text: str, now: float = 0.0) -> float:
     """Seconds since 1970 of `2026-01-24T10:00:00Z`, `+30m`, or unix seconds.
 
     Offsets (`+01:00`) are honoured; a time without one is UTC. Raises ValueError.

@@ -134,9 +134,7 @@ class Queue:
             if not task.source:  # what was read from a file stays as it was written
                 changes |= {"created": task.created or now, "by": task.by or "keeper"}
             given = task.replace(**changes)
-            check_task(given)
-            if "race" in given.extra:
-                self._check_race(given)
+            self.check(given)
             ready.append(given)
             needy = needy or bool(given.needs)
         self.store.vet(ready)
@@ -148,14 +146,11 @@ class Queue:
         """Whether this can be a task; Invalid says why not."""
         check_task(task)
         if "race" in task.extra:
-            self._check_race(task)
+            from taskpit.race import entrants
 
-    def _check_race(self, task: Task) -> None:
-        from taskpit.race import entrants
-
-        entrants(task)
-        if self.store.info().layout == "activities":
-            raise errors.Invalid("activities cannot race", hint="Use another layout: `pit convert`.", id=task.id)
+            entrants(task)
+            if self.store.info().layout == "activities":
+                raise errors.Invalid("activities cannot race", hint="Use another layout: `pit convert`.", id=task.id)
 
     def _refuse_circles(self, tasks: Sequence[Task]) -> None:
         """Invalid if some of these would wait for each other. What waits already is read once, however long a chain."""

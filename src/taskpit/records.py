@@ -119,7 +119,8 @@ class Value:
             stored = (f"    _fields[{name!r}] = {name}" for name in cls._fields)
             lines = (f"def __init__(_self, *, {', '.join(given)}):", "    _fields = _self.__dict__", *stored)
             made = {"_blank": cls._blank}
-            exec("\n".join(lines), made)  # noqa: S102 - names that stand in our own source, as `dataclasses` does it
+            code = compile("\n".join(lines), f"{__file__}: {cls.__name__}", "exec")
+            exec(code, made)  # noqa: S102 - names that stand in our own source, as `dataclasses` does it
             return made["__init__"]
 
     def _refuse(self, given: dict[str, object]) -> None:

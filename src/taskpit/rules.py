@@ -5,6 +5,8 @@ Every store answers to these rules; the conformance suite holds it to them.
 
 from __future__ import annotations
 
+from _operator import itemgetter
+
 from taskpit.clock import iso, say_duration
 from taskpit.config import Limit
 from taskpit.errors import Invalid
@@ -30,6 +32,8 @@ COUNTS = ("priority", "attempts", "max_attempts")
 KINDS = {name: kind for name, kind in Task.kinds().items() if name not in ("source", *COUNTS)}
 SORTS = tuple(map(type, Task(id="", title="").as_dict().values()))
 ODD = (*LISTS, *COUNTS, "not_before")
+#: The values of these, all at once.
+_odd_of, _lines_of = itemgetter(*ODD), itemgetter(*LINES)
 
 
 def order(task: Task) -> Order:
@@ -211,12 +215,12 @@ def held_in_circle(task: Task, tasks: Mapping[str, Task]) -> str:
 def check_task(task: Task) -> None:
     """Whether this can be a task; Invalid says why not."""
     said = task.__dict__
-    odd = any(map(said.__getitem__, ODD))
+    odd = any(_odd_of(said))
     if odd or tuple(map(type, said.values())) != SORTS:
         _check_kinds(task)
     if not task.title.strip():
         raise Invalid("a task needs a title", id=task.id)
-    lines = "".join(map(said.__getitem__, LINES))
+    lines = "".join(_lines_of(said))
     if "\n" in lines or "\r" in lines or "\0" in lines:
         raise _no_line(task)
     if "\0" in task.body:

@@ -97,9 +97,9 @@ class FileStore(House):
     @verb
     def allot(self, parents: Sequence[str]) -> list[str]:
         """Numbers from a counter under a lock; what it has lost is made up from the registry."""
-        from taskpit.store.ids import allot, unused
-
         if len(parents) != 1 or parents[0]:
+            from taskpit.store.ids import allot
+
             ids = allot(self.folder, len(parents))
             self._allotted = frozenset(ids)
             return ids
@@ -109,15 +109,22 @@ class FileStore(House):
                 self._ids, self._ids_of = [], own.first
             if first > 1:  # numbered by the clock, which has gone past some
                 self._ids = [one for one in self._ids if not 0 < layout.number(one) < first]
-            now = self.clock.monotonic()
-            if self._ids and now - self._ids_at > FRESH:
-                self._ids, self._ids_at = unused(self.folder, self._ids), now
-            if not self._ids:
-                self._ids, self._ids_at = allot(self.folder, self._block)[::-1], now
-                self._block = min(2 * self._block, LARGEST_BLOCK)
+            if not self._ids or self.clock.monotonic() - self._ids_at > FRESH:
+                self._reserve()
             ids = [self._ids.pop()]
             self._allotted = frozenset(ids)
             return ids
+
+    def _reserve(self) -> None:
+        """There are ids to give out, and nobody else uses them."""
+        from taskpit.store.ids import allot, unused
+
+        now = self.clock.monotonic()
+        if self._ids:
+            self._ids, self._ids_at = unused(self.folder, self._ids), now
+        if not self._ids:
+            self._ids, self._ids_at = allot(self.folder, self._block)[::-1], now
+            self._block = min(2 * self._block, LARGEST_BLOCK)
 
     @verb
     def vet(self, tasks: Sequence[Task]) -> None:

@@ -132,11 +132,8 @@ def _write(folder: Folder, entrants: Sequence[Entrant], tmp: fs.Dir) -> tuple[li
             draft = original = name_of(task.id, f"~{nonce}~put~{ready.rpartition('/')[2]}")
             if layout.rewritten:  # others write into the ready file: what was asked for gets a file of its own
                 original = part_name(task.id, nonce, "id")  # first: without it the other may be cleared up
-                folder.write(original, data, sync=sync)
-            try:
-                fs.create_at(tmp, draft, data, sync=sync)
-            except FileNotFoundError:
-                folder.write(draft, data, sync=sync)  # which makes the directory again
+                folder.write(original, data, sync=sync, tmp=tmp)
+            folder.write(draft, data, sync=sync, tmp=tmp)
             drafts.append((draft, original, ready))
     except OSError as error:
         trouble = error.with_traceback(None)  # which would keep the directory open that refused
