@@ -371,9 +371,12 @@ class Folder:
         for verdict in VERDICTS:
             if fs.status_at(outcomes, known + verdict) is not None:
                 return True
-        for path in self.layout.finished_paths(task):  # noqa: SIM110 - each look is one call, nothing in between
-            if fs.status_at(*self.shown(path, held)) is not None:
-                return True
+        for path in self.layout.finished_paths(task):
+            try:
+                if fs.status_at(*self.shown(path, held)) is not None:
+                    return True
+            except FileNotFoundError:
+                continue  # there is no such directory yet
         return False
 
     def shown(self, path: str, held: list[Dir]) -> tuple[Dir, str]:
