@@ -176,15 +176,25 @@ def stamp(seconds: float) -> str:
     return time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(seconds))
 
 
-def instant(text: str, now: float) -> float:
+#: What was read lately: tasks that come one after the other have the same few times.
+_instants: dict[str, float] = {}
+
+
+def instant(text: str, now: float = 0.0) -> float:
     """Seconds since 1970 of `2026-01-24T10:00:00Z`, `+30m`, or unix seconds.
 
     Offsets (`+01:00`) are honoured; a time without one is UTC. Raises ValueError.
     """
+    known = _instants.get(text)
+    if known is not None:
+        return known
     text = text.strip()
     if len(text) == 20 and text[4::3] == "--T::Z":
         seconds = _as_we_write_it(text)
         if seconds is not None:
+            if len(_instants) >= 64:
+                _instants.clear()
+            _instants[text] = seconds
             return seconds
     if text.startswith("+"):
         return _in_time(now + duration(text[1:]), text)

@@ -15,16 +15,18 @@ import os
 import stat as stat_module
 import time
 
-from taskpit import held_directories, kernel
+from taskpit import kernel
 from taskpit.held_directories import (
     ANYWHERE,
     Dir,
     Foreign,
     NotADirectory,
+    NotAFile,
     at,
     directory,
     forget,
     is_held,
+    open_again,
     path_in,
     renewed,
     wall,
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
     from typing import Any, Self
 
 #: What stands elsewhere and is had from here.
-__all__ = ["Dir", "Foreign", "NotADirectory", "directory", "fresh_name", "path_in", "wall"]
+__all__ = ["Dir", "Foreign", "NotADirectory", "NotAFile", "directory", "fresh_name", "path_in", "wall"]
 
 Stat = os.stat_result
 _hook: Callable[[str, str], int | None] | None = None
@@ -52,10 +54,6 @@ def set_hook(hook: Callable[[str, str], int | None] | None) -> None:
 def step(call: str, what: str) -> int | None:
     """A call of ours, or something else that changes the disk, is about to happen: a place for fault tests."""
     return None if _hook is None else _hook(call, what)
-
-
-class NotAFile(OSError):
-    """A symlink, FIFO, device or directory stands where a file should."""
 
 
 class TooBig(OSError):
@@ -82,7 +80,10 @@ def read_at(there: Dir, name: str, limit: int) -> tuple[bytes, Stat]:
     """The same of a name in an open directory."""
     if _hook is not None:
         _hook("open", path_in(there, name))
-    fd = _open(there, name, READ)
+    try:
+        fd = os.open(name, READ, dir_fd=there.fd)
+    except OSError as error:
+        fd = open_again(error, there, name, READ)
     try:
         status = os.fstat(fd)
         if not stat_module.S_ISREG(status.st_mode):
@@ -113,18 +114,8 @@ def _open(there: Dir, name: str, flags: int, mode: int = 0o666) -> int:
     """The open file of this name in this directory; NotAFile if it is a link or nobody can read or write it."""
     try:
         return os.open(name, flags, mode, dir_fd=there.fd)
-    except FileNotFoundError as error:
-        if flags & os.O_CREAT and (again := renewed(there)):
-            return os.open(name, flags, mode, dir_fd=again[0].fd)
-        error.filename = path_in(there, name)
-        raise
-    except BlockingIOError:
-        return held_directories.open_lent(path_in(there, name), name, there.fd, flags, mode)
     except OSError as error:
-        error.filename = path_in(there, name)
-        if error.errno in (errno.ELOOP, errno.EMLINK, errno.ENXIO):
-            raise NotAFile(errno.ELOOP, "not a regular file", error.filename) from None
-        raise
+        return open_again(error, there, name, flags, mode)
 
 
 def open_regular(path: str, flags: int, mode: int = 0o666) -> tuple[int, Stat]:
@@ -180,7 +171,10 @@ def create_at(there: Dir, name: str, data: bytes, *, sync: bool, mode: int = 0o6
     """The same in an open directory."""
     if _hook is not None:
         _hook("create", path_in(there, name))
-    fd = _open(there, name, CREATE, mode)
+    try:
+        fd = os.open(name, CREATE, mode, dir_fd=there.fd)
+    except OSError as error:
+        fd = open_again(error, there, name, CREATE, mode)
     try:
         written = 0 if _hook is not None or not data else os.write(fd, data)
         if written < len(data):

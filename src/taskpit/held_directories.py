@@ -39,6 +39,10 @@ class NotADirectory(OSError):
     """A link, a file or something else stands where a directory of the queue should be."""
 
 
+class NotAFile(OSError):
+    """A symlink, FIFO, device or directory stands where a file should."""
+
+
 class Foreign(OSError):
     """A directory of the queue belongs to a user who has no business there."""
 
@@ -156,6 +160,24 @@ def forget(path: str) -> None:
     global turn  # noqa: PLW0603
     _held.pop(path, None)
     turn += 1
+
+
+def open_again(error: OSError, there: Dir, name: str, flags: int, mode: int = 0o666) -> int:
+    """The open file of a name after a first try was refused: the directory may be another one by now, or the file lent.
+
+    NotAFile if it is a link or nobody can read or write it.
+    """
+    try:
+        if isinstance(error, BlockingIOError):
+            return open_lent(path_in(there, name), name, there.fd, flags, mode)
+        if isinstance(error, FileNotFoundError) and flags & os.O_CREAT and (again := renewed(there)):
+            return os.open(name, flags, mode, dir_fd=again[0].fd)
+        error.filename = path_in(there, name)
+        if error.errno in (errno.ELOOP, errno.EMLINK, errno.ENXIO):
+            raise NotAFile(errno.ELOOP, "not a regular file", error.filename) from None
+        raise error
+    finally:
+        del error  # which would hold on to this frame, and so to the directory
 
 
 def open_lent(path: str, name: str, folder: int | None, flags: int, mode: int) -> int:

@@ -68,6 +68,10 @@ else:
 
 __all__ = ["Value", "Word"]
 
+#: A process that makes so many values of a kind has a constructor written for that kind, if it has few fields: it takes
+#: half as long, but to write it takes as long as a hundred values.
+MANY, FEW = 32, 12
+
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, eq_default=True)
 class Value:
@@ -79,6 +83,8 @@ class Value:
     _blank: ClassVar[dict[str, Any]] = {}
     _required: ClassVar[frozenset[str]] = frozenset()
     _kinds: ClassVar[dict[str, str]] = {}
+    #: How many were made without a constructor of their own.
+    _count: ClassVar[int] = 0
 
     def __init_subclass__(cls) -> None:
         annotations = cls.__dict__.get("__annotations__", {})  # noqa: RUF063 - inspect is what we avoid
@@ -89,14 +95,33 @@ class Value:
         cls._blank = {name: cls._defaults.get(name) for name in cls._fields}
         cls._required = frozenset(cls._fields) - cls._defaults.keys()
         cls._kinds = {**cls._kinds, **{name: annotations[name] for name in own}}
+        if not TYPE_CHECKING:
+            cls.__init__, cls._count = Value.__init__, 0  # not what was written for the kind above
 
     if not TYPE_CHECKING:
 
         def __init__(self, **given: object) -> None:
             fields, blank = self.__dict__, self._blank
-            fields.update(blank, **given)
+            fields |= blank
+            fields |= given
             if len(fields) != len(blank) or not given.keys() >= self._required:
                 self._refuse(given)
+            if len(blank) <= FEW:
+                cls = type(self)
+                cls._count += 1
+                if cls._count >= MANY:
+                    cls.__init__ = cls._constructor()
+
+        @classmethod
+        def _constructor(cls) -> Callable[..., None]:
+            """The same, with each field by its name."""
+            given = (name if name in cls._required else f"{name}=_blank[{name!r}]" for name in cls._fields)
+            stored = (f"    _fields[{name!r}] = {name}" for name in cls._fields)
+            lines = (f"def __init__(_self, *, {', '.join(given)}):", "    _fields = _self.__dict__", *stored)
+            made = {"_blank": cls._blank}
+            code = compile("\n".join(lines), f"{__file__}: {cls.__name__}", "exec")
+            exec(code, made)  # noqa: S102 - names that stand in our own source, as `dataclasses` does it
+            return made["__init__"]
 
     def _refuse(self, given: dict[str, object]) -> None:
         unknown = sorted(given.keys() - self._blank.keys())
@@ -108,12 +133,23 @@ class Value:
         """What each field is, in the words of its annotation."""
         return cls._kinds
 
+    @classmethod
+    def with_fields(cls, fields: dict[str, Any]) -> Self:
+        """One with these fields, as whoever read them has them; all others are blank."""
+        made = object.__new__(cls)
+        own = made.__dict__
+        own |= cls._blank
+        own |= fields
+        if len(own) != len(cls._blank) or not fields.keys() >= cls._required:
+            made._refuse(fields)
+        return made
+
     def replace(self, **changes: Any) -> Self:
         """A copy with these fields changed."""
         copy = object.__new__(type(self))
         fields = copy.__dict__
-        fields.update(self.__dict__)
-        fields.update(changes)
+        fields |= self.__dict__
+        fields |= changes
         if len(fields) != len(self._blank):
             self._refuse({**self.__dict__, **changes})
         return copy

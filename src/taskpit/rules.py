@@ -5,6 +5,8 @@ Every store answers to these rules; the conformance suite holds it to them.
 
 from __future__ import annotations
 
+from _operator import itemgetter
+
 from taskpit.clock import iso, say_duration
 from taskpit.config import Limit
 from taskpit.errors import Invalid
@@ -30,12 +32,15 @@ COUNTS = ("priority", "attempts", "max_attempts")
 KINDS = {name: kind for name, kind in Task.kinds().items() if name not in ("source", *COUNTS)}
 SORTS = tuple(map(type, Task(id="", title="").as_dict().values()))
 ODD = (*LISTS, *COUNTS, "not_before")
+#: The values of these, all at once.
+_odd_of, _lines_of = itemgetter(*ODD), itemgetter(*LINES)
 
 
 def order(task: Task) -> Order:
     """Sorts by priority, then age: when it was asked for, then its number."""
-    number = int(task.id) if is_count(task.id) else 0
-    return (-task.priority, task.created, number, task.id if number else natural(task.id))
+    task_id = task.id
+    number = int(task_id) if is_count(task_id) else 0
+    return (-task.priority, task.created, number, task_id if number else natural(task_id))
 
 
 def natural(text: str) -> str:
@@ -210,25 +215,42 @@ def held_in_circle(task: Task, tasks: Mapping[str, Task]) -> str:
 def check_task(task: Task) -> None:
     """Whether this can be a task; Invalid says why not."""
     said = task.__dict__
-    if tuple(map(type, said.values())) != SORTS or any(map(said.__getitem__, ODD)):
+    odd = any(_odd_of(said))
+    if odd or tuple(map(type, said.values())) != SORTS:
         _check_kinds(task)
     if not task.title.strip():
         raise Invalid("a task needs a title", id=task.id)
-    listed = [(name, word) for name in LISTS for word in said[name]] if any(map(said.__getitem__, LISTS)) else []
-    for name in LINES:
-        text = said[name]
-        if "\n" in text or "\r" in text or "\0" in text:
-            hint = "Put it into a script and name that." if name == "check" else "Use the body for long text."
-            raise Invalid(f"the {name} must be one line", hint=hint, id=task.id)
+    lines = "".join(_lines_of(said))
+    if "\n" in lines or "\r" in lines or "\0" in lines:
+        raise _no_line(task)
     if "\0" in task.body:
         raise Invalid("the body is binary, not text", id=task.id)
     try:
-        "".join((task.body, *map(said.__getitem__, LINES), *[word for _, word in listed])).encode()
+        lines.encode()
+        task.body.encode()
+        if odd:
+            _check_lists(task)
     except UnicodeEncodeError:
         raise Invalid("the task is not UTF-8 text", id=task.id) from None
-    for name, word in listed:
-        if not word or word != " ".join(word.split()) or "," in word or "#" in word:
-            raise Invalid(f"{word!r} cannot stand in {name}: no commas, # or line breaks", id=task.id)
+
+
+def _no_line(task: Task) -> Invalid:
+    """Which of its fields is more than one line."""
+    for name in LINES:
+        text = task.__dict__[name]
+        if "\n" in text or "\r" in text or "\0" in text:
+            break
+    hint = "Put it into a script and name that." if name == "check" else "Use the body for long text."
+    return Invalid(f"the {name} must be one line", hint=hint, id=task.id)
+
+
+def _check_lists(task: Task) -> None:
+    """Whether each of its words can stand in a list, and it can ever run."""
+    for name in LISTS:
+        for word in task.__dict__[name]:
+            word.encode()
+            if not word or word != " ".join(word.split()) or "," in word or "#" in word:
+                raise Invalid(f"{word!r} cannot stand in {name}: no commas, # or line breaks", id=task.id)
     if task.id in task.needs:
         raise Invalid(f"{task.id} needs itself", hint="Leave out that need.", id=task.id)
 

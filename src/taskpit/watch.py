@@ -51,12 +51,9 @@ class Watch:
         #: Which files have these names, and whether others were found there since: the kernel tells nothing of them.
         self._known, self._replaced = self._inodes(), False
         self._fd = self._open()
+        #: Whether the kernel tells of changes; otherwise somebody has to look.
+        self.told = self._fd is not None
         self._seen = self._look()
-
-    @property
-    def told(self) -> bool:
-        """Whether the kernel tells of changes; otherwise somebody has to look."""
-        return self._fd is not None
 
     def _open(self) -> int | None:
         begin, add = call("inotify_init1"), call("inotify_add_watch")
@@ -106,6 +103,7 @@ class Watch:
             forget(path)
         self._known, self._replaced = self._inodes(), False
         self._fd = self._open() if all(self._known) else None
+        self.told = self._fd is not None
         self._seen = self._look()
 
     def wait(self, timeout: float) -> bool:
@@ -175,6 +173,7 @@ class Watch:
     def close(self) -> None:
         """Stop watching."""
         fd, self._fd = self._fd, None  # in this order: whatever interrupts it, none is closed twice
+        self.told = False
         if fd is not None:
             os.close(fd)
 

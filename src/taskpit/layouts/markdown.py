@@ -175,14 +175,17 @@ def skim(text: str, known: Collection[str]) -> tuple[list[tuple[str, str]], str,
         return None
     if not head.replace("\n", " ").isprintable():
         return None
-    lines = head.removesuffix("\n").split("\n")
+    head = head.removesuffix("\n")
+    heading, *lines = head.split("\n- **")
+    if head.count("\n") != len(lines):
+        return None  # there are lines that are no bullets
     bullets = []
-    for line in lines[1:]:
-        key, found, value = line[4:].partition(":** ")
-        if not found or line[:4] != "- **" or key not in known:
+    for line in lines:
+        key, found, value = line.partition(":** ")
+        if not found or key not in known:
             return None
         bullets.append((key, value.strip(" ")))
-    return (bullets, lines[0][2:].strip(" "), body.strip("\n")) if bullets else None
+    return (bullets, heading[2:].strip(" "), body.strip("\n")) if bullets else None
 
 
 def _bullet_in(line: str) -> tuple[str, str] | None:

@@ -7,6 +7,8 @@ no words for (a tag with a comma, a title of two lines) stands in one bullet mor
 
 from __future__ import annotations
 
+from _operator import itemgetter
+
 from taskpit import jsontext, schema
 from taskpit.clock import LAST, instant, iso
 from taskpit.config import Limit
@@ -62,10 +64,6 @@ def _ids(text: str) -> tuple[str, ...]:
     return tuple(word.split("-")[1] if word.startswith("food-") else word for word in _words(text))
 
 
-def _time(text: str) -> float:
-    return instant(text, 0.0)
-
-
 def _command(text: str) -> str:
     """The command between backticks, or as JSON where backticks cannot say it."""
     said = _plain_or_json(text) if text.startswith(f'{JSON}"') else text
@@ -86,14 +84,14 @@ FIELDS: tuple[tuple[str, str, Callable[[str], object], Callable[..., str]], ...]
     ("title", "task", one_line, one_line),
     ("check", "done-when", _command, lambda command: f"{quote_command(_flat(command))} is green."),
     ("by", "tossed-by", str, one_line),
-    ("created", "created", _time, iso),
+    ("created", "created", instant, iso),
     ("priority", "priority", _int, str),
     ("needs", "needs", _ids, _list),
     ("tags", "tags", _words, _list),
     ("touches", "touches", _words, _list),
     ("limits", "limit", _limits, _list),
     ("parent", "parent", lambda text: "".join(_ids(text)), one_line),
-    ("not_before", "not-before", _time, iso),
+    ("not_before", "not-before", instant, iso),
     ("big", "big", _bool, lambda _: "true"),
     ("hold", "hold", one_line, one_line),
     ("last_error", "last-error", one_line, one_line),
@@ -102,7 +100,7 @@ FIELDS: tuple[tuple[str, str, Callable[[str], object], Callable[..., str]], ...]
 BY_KIND: dict[str, tuple[Callable[[str], object], Callable[..., str]]] = {
     "str": (one_line, one_line),
     "int": (_count, str),
-    "float": (_time, iso),
+    "float": (instant, iso),
     "bool": (_bool, lambda _: "true"),
     "tuple[str, ...]": (_words, _list),
 }
@@ -116,7 +114,10 @@ UNKNOWN: tuple[str, Callable[[str], object] | None] = ("", None)
 READ: dict[str, tuple[str, Callable[[str], object] | None]] = {
     bullet: (field, read) for field, bullet, read, _ in FIELDS
 }
-WRITE = {field: (bullet, write) for field, bullet, _, write in FIELDS}
+_told_of = itemgetter(*(field for field, _, _, _ in FIELDS))
+#: What a plain task leaves blank: all but its name, title and text, who asked for it and when.
+RARE = tuple(name for name in Task.kinds() if name not in ("id", "title", "body", "slug", "by", "created", "updated"))
+_rare_of = itemgetter(*RARE)
 KNOWN = frozenset({bullet for _, bullet, _, _ in FIELDS} | {"attempts"})
 PROSE = frozenset({"task", "done-when", "hold", "last-error"})
 
@@ -157,7 +158,8 @@ def load_task(spot: Spot, data: bytes, *, title_in_heading: bool = False) -> Tas
     if title_in_heading or not fields.get("title"):
         bullet = fields.get("title") or ""
         fields["title"] = _title(heading, body, spot, bullet, title_in_heading=title_in_heading)
-    task = Task(id=spot.id, slug=spot.slug, body=body, extra=extra, source=data, **fields)
+    fields |= {"id": spot.id, "slug": spot.slug, "body": body, "extra": extra, "source": data}
+    task = Task.with_fields(fields)
     task = _unpacked(task) if CARRIED in extra else task
     task.mark_read((HEADED, title_in_heading))
     return task
@@ -209,27 +211,39 @@ def dump_sure(task: Task, heading: str, *, title_in_heading: bool = False) -> by
 
 def _is_plain(task: Task) -> bool:
     """Whether every field is said by its bullet as it is, so that nobody need read it back to be sure."""
-    if task.extra or any(map(task.__dict__.get, OTHERS)):
+    if task.body and not _is_plain_body(task.body):
         return False
-    if task.body[:1] in (" ", "\t", "\n", "#", "-", "<") or "\0" in task.body or "\r" in task.body:
+    if any(_rare_of(task.__dict__)) and not _is_rest_plain(task):
+        return False
+    words, created = (task.title, task.by), task.created
+    if not task.title or not (are_plain(words) or all(map(is_plain, words))):
+        return False
+    return not created or (0 <= created <= LAST and created == int(created))  # a bullet says seconds
+
+
+def _is_plain_body(body: str) -> bool:
+    """Whether it begins like no head, and is text."""
+    if body[:1] in (" ", "\t", "\n", "#", "-", "<") or "\0" in body or "\r" in body:
         return False
     try:
-        task.body.encode()
+        body.encode()
     except UnicodeEncodeError:
         return False
-    must = (task.title, *task.needs, *task.tags, *task.touches, *task.limits)
-    values = (*must, task.check, task.by, task.parent, task.hold, task.last_error)
-    if not all(must) or ((task.priority or task.attempts or task.max_attempts) and not _are_counts(task)):
+    return True
+
+
+def _is_rest_plain(task: Task) -> bool:
+    """The same of what only some tasks have to say."""
+    if task.extra or any(map(task.__dict__.get, OTHERS)) or not _are_counts(task):
         return False
-    if not are_plain(values) and not all(map(is_plain, values)):
+    words = (*task.needs, *task.tags, *task.touches, *task.limits)
+    values = (*words, task.check, task.parent, task.hold, task.last_error)
+    if not all(words) or not (are_plain(values) or all(map(is_plain, values))):
         return False
     for word in (*task.needs, task.parent):
         if "/" in word or word.startswith("food-"):
             return False
-    for time in (task.created, task.not_before):  # noqa: SIM110 - a bullet says seconds
-        if time and not (0 <= time <= LAST and time == int(time)):
-            return False
-    return True
+    return not task.not_before or (0 <= task.not_before <= LAST and task.not_before == int(task.not_before))
 
 
 def _are_counts(task: Task) -> bool:
@@ -240,11 +254,11 @@ def _are_counts(task: Task) -> bool:
 
 def _plain_page(task: Task, heading: str, *, title_in_heading: bool) -> bytes:
     """A new task that needs no care."""
-    text, said = f"# {_flat(heading)}\n", task.__dict__
-    for field in filter(said.get, WRITE):
-        bullet, write = WRITE[field]
-        if not (title_in_heading and field == "title"):  # plain words stay as they are
-            text += f"- **{bullet}:** {said[field] if write is one_line else write(said[field])}\n"
+    flat = heading.replace("\n", " ")
+    text = f"# {flat}\n"
+    for value, (field, bullet, _, write) in zip(_told_of(task.__dict__), FIELDS, strict=True):
+        if value and not (title_in_heading and field == "title"):
+            text += f"- **{bullet}:** {value if write is one_line else write(value)}\n"  # plain words as they are
     if task.attempts or task.max_attempts:
         text += f"- **attempts:** {_spent(task)}\n"
     body = task.body.strip("\n")

@@ -20,7 +20,7 @@ from taskpit.layouts.markdown_task import (
     read_sheet,
     with_bullet,
 )
-from taskpit.schema import ALNUM, LONGEST_WORD, name_of
+from taskpit.schema import ALNUM, LONGEST_WORD, is_word, name_of
 from taskpit.task import State, Task, Verdict
 
 TYPE_CHECKING = False
@@ -55,7 +55,9 @@ class Pit(Layout):
 
     def check_id(self, text: str) -> str:
         """An id without a dash: the first dash of a name ends the id."""
-        if "-" in check_word(text, "id"):
+        if not is_word(text):
+            check_word(text, "id")  # says why not
+        if "-" in text:
             message = f"id {text!r} has a dash; in a pit the first dash of a file name ends the id"
             raise Invalid(message, hint=f"Call it {text.replace('-', '_')!r} or {text.replace('-', '.')!r}.", text=text)
         return text

@@ -90,7 +90,7 @@ def with_row(told: bytes, task: Task, file: str, status: fs.Stat) -> bytes:
     """The line that tells of a task that is ready in this file, with its row: a catalogue needs no other log."""
     rank, age, number, name, _, inode, tied, brief = row_of(task, file, status)
     row = f"{rank},{age!r},{number},{quote(name)},{quote(file)},{inode},{tied},{quote(brief)}"
-    return b'%b,"%b":[%b]}\n' % (told[:-2], ROW.encode(), row.encode("utf-8", "replace"))
+    return told[:-2] + f',"{ROW}":[{row}]}}\n'.encode("utf-8", "replace")
 
 
 def encode(event: Event) -> bytes:

@@ -68,10 +68,11 @@ def take(
     """
     fence, read = _fence(want), known if known is not None and known.was_read else None
     if sign is not None and not folder.layout.guarded:
-        entry = fs.status_at(folder.hold(folder.of_claim)[2], name_of(ready.id))
+        held = folder.hold(folder.of_claim)
+        entry = fs.status_at(held[2], name_of(ready.id))
         if entry is not None and entry.st_ino == sign[0] and entry.st_nlink == ALONE:  # the registered task
             known_so = read is not None or _is_as_told(entry, sign)
-            if known_so and not folder.is_over(known or ready):
+            if known_so and not folder.is_over(known or ready, held):
                 size = entry.st_size if read is None else len(read.source)
                 return _take(folder, ready, fence, want, read, (sign[0], size))
     here = _judge(folder, ready, sign)
@@ -142,7 +143,7 @@ def _take(
         # Another who tried for it may have stamped it last, with a lease of its own or none at all; and one that stood
         # still before its rename has not much of its lease left.
         stamp(folder, target, since + want.lease, _record(folder, fence))
-    if folder.even is None or abs(folder.even - clock.offset()) >= JUMP:
+    if folder.even is None or abs(folder.even - since + clock.monotonic()) >= JUMP:
         _mind_the_clock(folder, fence)
     task = read if sure and same and read is not None else _load(folder, ready, target, read)
     if task is None:
@@ -160,7 +161,7 @@ def _move(folder: Folder, source: str, target: str, until: float, *, verbatim: b
     """The lease is stamped, then one rename decides. A rename leaves the times alone, so whoever judges by the mtime
     never sees a claim that has none. What came to the target, as it looks then; None: nothing.
     """
-    here, there, _, _ = folder.hold(folder.of_claim)
+    here, there, *_ = folder.hold(folder.of_claim)
     old, new = source[len(here.path) + 1 :], target[len(there.path) + 1 :]
     try:
         if not fs.set_times_at(here, old, until - folder.cleaned_after):
@@ -279,9 +280,10 @@ def tell(folder: Folder, want: Want, taken: list[Claim]) -> None:
     """What was taken is told in one go; a person's change is told when it is made."""
     if taken and not want.even_held:
         try:
-            now = folder.clock.now()
-            lines = [changelog.line(now, "claimed_task", claim.task.id, claim.fence, "") for claim in taken]
-            folder.log(b"".join(lines))
+            now, lines = folder.clock.now(), b""
+            for claim in taken:
+                lines += changelog.line(now, "claimed_task", claim.task.id, claim.fence, "")
+            folder.log(lines)
         except OSError:
             return  # they are claimed all the same; a keeper tells what it finds claimed
 
@@ -302,11 +304,6 @@ class Idle:
         """Whether it is still so, given that nothing came and nothing was edited."""
         lasts = clock.now() < self._due and clock.monotonic() < self._until
         return lasts and (not self._ends or ends() == self._ends)
-
-
-def _sort(want: Want) -> tuple[object, ...]:
-    """What decides whether a task fits, whoever asks."""
-    return want.tags, want.big, want.even_held, want.kind
 
 
 def _by_id(found: Iterable[tuple[str, str]]) -> dict[str, set[str]]:
@@ -371,7 +368,8 @@ class Chooser:
 
     def take_best(self, want: Want) -> list[Claim]:
         """The best that fit, by priority and age. That nothing did is remembered until something changes."""
-        sort, ready = _sort(want), self._ready
+        ready = self._index or self._ready
+        sort = want.tags, want.big, want.even_held, want.kind  # what decides whether a task fits, whoever asks
         idle = self._idle.pop(sort, None)
         if idle is not None and self._is_idle(idle):
             self._idle[sort] = idle
@@ -430,7 +428,7 @@ class Chooser:
     def _take_some(self, want: Want) -> list[Claim]:
         taken: list[Claim] = []
         self._look_anew()
-        ready = self._ready
+        ready = self._index or self._ready
         try:
             for file, task, sign in ready.best(self._fits, want):
                 spot = Spot(state=State.READY, id=task.id, slug=task.slug, path=f"{self.folder.layout.ready}/{file}")
@@ -505,15 +503,11 @@ class Chooser:
         return self._take(ready, want, alone=alone, known=known, sign=(here.st_ino, here.st_mtime_ns))
 
     def _fits(self, task: Task, want: Want) -> bool:
-        if not rules.suits(task, want):
+        if (want.tags or want.big is not None) and not rules.suits(task, want):
             return False
         if want.even_held:
             return True
-        now = self.folder.clock.now()
-        if rules.held(task, now, self._done_or_not):
-            self._needs = self._needs or bool(task.needs)
-            if task.not_before > now:
-                self._next_due = min(self._next_due, task.not_before)
+        if (task.hold or task.not_before or task.needs) and self._waits(task):
             return False
         if task.touches or task.limits:
             from taskpit.store.in_use import excluded, in_use  # few tasks say what they use
@@ -523,6 +517,16 @@ class Chooser:
             if reason:
                 self._next_due = min(self._next_due, due)  # 0: whoever is in its way may go at any time
             return not reason
+        return True
+
+    def _waits(self, task: Task) -> bool:
+        """Whether a person, a time or another task keeps it; what would free it is noted."""
+        now = self.folder.clock.now()
+        if not rules.held(task, now, self._done_or_not):
+            return False
+        self._needs = self._needs or bool(task.needs)
+        if task.not_before > now:
+            self._next_due = min(self._next_due, task.not_before)
         return True
 
     def _done_or_not(self, task_id: str) -> State:

@@ -18,7 +18,7 @@ from taskpit.nonces import own
 from taskpit.store import changelog
 from taskpit.store import claim as claims
 from taskpit.store.claim import Chooser
-from taskpit.store.disk_errors import verb
+from taskpit.store.disk_errors import storage_error, verb
 from taskpit.store.folder import CHANGELOG, IDS, LINE, NOTES, Unreadable, stub
 from taskpit.store.folder_store import House
 from taskpit.task import Claim, End, Event, Lock, Said, State, Task, Want
@@ -97,9 +97,9 @@ class FileStore(House):
     @verb
     def allot(self, parents: Sequence[str]) -> list[str]:
         """Numbers from a counter under a lock; what it has lost is made up from the registry."""
-        from taskpit.store.ids import allot, unused
-
         if len(parents) != 1 or parents[0]:
+            from taskpit.store.ids import allot
+
             ids = allot(self.folder, len(parents))
             self._allotted = frozenset(ids)
             return ids
@@ -109,15 +109,22 @@ class FileStore(House):
                 self._ids, self._ids_of = [], own.first
             if first > 1:  # numbered by the clock, which has gone past some
                 self._ids = [one for one in self._ids if not 0 < layout.number(one) < first]
-            now = self.clock.monotonic()
-            if self._ids and now - self._ids_at > FRESH:
-                self._ids, self._ids_at = unused(self.folder, self._ids), now
-            if not self._ids:
-                self._ids, self._ids_at = allot(self.folder, self._block)[::-1], now
-                self._block = min(2 * self._block, LARGEST_BLOCK)
+            if not self._ids or self.clock.monotonic() - self._ids_at > FRESH:
+                self._reserve()
             ids = [self._ids.pop()]
             self._allotted = frozenset(ids)
             return ids
+
+    def _reserve(self) -> None:
+        """There are ids to give out, and nobody else uses them."""
+        from taskpit.store.ids import allot, unused
+
+        now = self.clock.monotonic()
+        if self._ids:
+            self._ids, self._ids_at = unused(self.folder, self._ids), now
+        if not self._ids:
+            self._ids, self._ids_at = allot(self.folder, self._block)[::-1], now
+            self._block = min(2 * self._block, LARGEST_BLOCK)
 
     @verb
     def vet(self, tasks: Sequence[Task]) -> None:
@@ -149,31 +156,30 @@ class FileStore(House):
                 raise Conflict(told, hint="Choose another id.", id=task.id)
 
     def _spell(self, task: Task) -> tuple[Task, bytes]:
-        """The task as it will be called, and its bytes: as it was spelt when it was vetted, if that was just now."""
-        vetted = self._spelt.pop(id(task), None)
-        if vetted is not None:
-            return vetted[1:]
+        """The task as it will be called, and its bytes."""
         task = self.folder.layout.named(task)
         return task, self.folder.spell(task)
 
-    @verb
     def put(self, tasks: Sequence[Task]) -> list[Said]:
         """Row *put*: the id is taken by a link, the file enters by a rename of its own name."""
         if putting is None:
             _load_putting()
         entrants = []
         for task in tasks:
-            named, data = self._spell(task)
+            vetted = self._spelt.pop(id(task), None)  # as it was spelt then, if that was just now
+            named, data = self._spell(task) if vetted is None else vetted[1:]
             told = changelog.line(self.clock.now(), "added_task", named.id, named.by or "keeper", named.title)
             entrants.append((named, data, told))
         try:
             said = putting.admit(self.folder, entrants)
+            for at, (named, data, _) in enumerate(entrants):
+                if said[at] is not Said.CREATED:
+                    said[at] = self._compared(named, data)
+        except OSError as error:
+            raise storage_error(error) from error.with_traceback(None)
         finally:
             if self.folder.layout.manifest:
                 self._changed()
-        for at, (named, data, _) in enumerate(entrants):
-            if said[at] is not Said.CREATED:
-                said[at] = self._compared(named, data)
         return said
 
     def _changed(self, *, now: bool = False) -> None:
@@ -204,25 +210,33 @@ class FileStore(House):
 
     # -- claim -------------------------------------------------------------------------------------
 
-    @verb
     def claim(self, want: Want) -> list[Claim]:
         """Row *claim*: whoever renames the ready file has it."""
-        self._introduce(want.worker, want.lease)
-        if want.ids:
-            if not want.even_held and self.paused():
-                return []
-            taken = self._chooser.take_named(want)
-            if not taken:
-                self.folder.need()
-        else:
-            if self._of != own.first:
-                self._part_if_forked()
-            with self._turn:
-                taken = self._chooser.take_best(want)
-        if self._line is not None:
-            self._leave_line(woken=not taken)
+        try:
+            if (want.worker, want.lease) not in self._introduced:
+                self._introduce(want.worker, want.lease)
+            if want.ids:
+                taken = self._take_named(want)
+            else:
+                if self._of != own.first:
+                    self._part_if_forked()
+                with self._turn:
+                    taken = self._chooser.take_best(want)
+            if self._line is not None:
+                self._leave_line(woken=not taken)
+        except OSError as error:
+            raise storage_error(error) from error.with_traceback(None)
         if taken and self.folder.layout.manifest:
             self._changed()
+        return taken
+
+    def _take_named(self, want: Want) -> list[Claim]:
+        """The tasks that were asked for by their ids."""
+        if not want.even_held and self.paused():
+            return []
+        taken = self._chooser.take_named(want)
+        if not taken:
+            self.folder.need()
         return taken
 
     def state_of(self, task_id: str, is_waiting: Callable[[str], bool] | None = None) -> State | None:
@@ -252,7 +266,6 @@ class FileStore(House):
         self._catch_up()
         return said
 
-    @verb
     def finish(self, ends: Sequence[End]) -> list[Said]:
         """Row *end of a claim*: seal, then carry out."""
         if finishing is None:
@@ -261,6 +274,8 @@ class FileStore(House):
             if len(ends) == 1:
                 return [self._patiently(finishing.end, self.folder, ends[0])]
             return finishing.end_all(self.folder, ends, self._patiently) if ends else []
+        except OSError as error:
+            raise storage_error(error) from error.with_traceback(None)
         finally:
             if self.folder.layout.manifest:
                 self._changed()

@@ -66,6 +66,8 @@ PARTS = {
 NOTES = {kind: letter for letter, kind in PARTS.items() if kind in NOTE_KINDS}
 #: What the changelog says when nobody knows more than the sealed name.
 ACTIONS = {"done": "completed_task", "failed": "failed_task", "cancelled": "cancelled_task", "ready": "released_task"}
+#: How a task ends, by the word in a sealed name.
+_VERDICTS = {str(verdict): verdict for verdict in Verdict}
 #: Letters at the end of a nonce that are the same when the same end is said again.
 TAG = 8
 #: Parts are ours and small, but nobody may make us read without end.
@@ -75,7 +77,7 @@ LARGEST_PART = 1 << 28
 class Sealed:
     """A claim that has ended (or is about to), and what its name says is left to do."""
 
-    __slots__ = ("digest", "folder", "kind", "name", "nonce", "parts", "settles_late", "spot")
+    __slots__ = ("_begins", "digest", "folder", "kind", "name", "nonce", "parts", "settles_late", "spot")
 
     def __init__(self, folder: Folder, spot: Spot, nonce: str, end: str) -> None:
         self.folder = folder
@@ -83,6 +85,7 @@ class Sealed:
         self.name = f"{folder.layout.ready_path(spot).rpartition('/')[2]}~{nonce}~{end}"
         self.spot = spot
         self.nonce = nonce
+        self._begins = name_of(spot.id, f"~{nonce}~")
         self.kind, _, self.parts = end.partition(".")
         #: Whether its bytes are put on the disk together with the seal, by one fsync, before anything is visible.
         self.settles_late = folder.durable and self.parts == "r" and folder.syncs_once
@@ -96,7 +99,7 @@ class Sealed:
 
     def named(self, letter: str) -> str:
         """What this part is called in tmp."""
-        return name_of(self.spot.id, f"~{self.nonce}~{PARTS[letter]}")
+        return f"{self._begins}{PARTS[letter]}"
 
     def part(self, letter: str) -> str:
         """Where this part was written."""
@@ -187,9 +190,8 @@ def _spot(folder: Folder, claim: Claim) -> Spot:
 
 def _line(sealed: Sealed, how: End) -> bytes:
     """The line that tells of this end; of a result with its digest."""
-    action = how.action or "released_task"
-    now = sealed.folder.clock.now()
-    return changelog.line(now, action, how.claim.task.id, how.claim.fence, how.details, sealed.digest)
+    now, claim, action = sealed.folder.clock.now(), how.claim, how.action or "released_task"
+    return changelog.line(now, action, claim.task.id, claim.fence, how.details, sealed.digest)
 
 
 def _carry_out(sealed: Sealed, how: End) -> Said:
@@ -214,12 +216,12 @@ def draw_up(folder: Folder, claimed: Spot, end: End) -> tuple[Sealed, dict[str, 
 
 def seal(folder: Folder, claimed: Spot, end: End) -> tuple[Sealed, bool]:
     """Write what follows, then commit. False: the claim is over, and the parts lie there for nobody."""
-    folder.hold(folder.of_end)  # refused before anything is written
+    tmp = folder.hold(folder.of_end)[1]  # refused before anything is written
     sealed, content = draw_up(folder, claimed, end)
     early = folder.durable and not sealed.settles_late
     try:
         for letter, data in content.items():
-            folder.write(sealed.named(letter), data, sync=early)
+            folder.write(sealed.named(letter), data, sync=early, tmp=tmp)
         if content and early:
             folder.sync(folder.layout.tmp)
         return sealed, commit(sealed, end.claim)
@@ -230,8 +232,7 @@ def seal(folder: Folder, claimed: Spot, end: End) -> tuple[Sealed, bool]:
 
 def commit(sealed: Sealed, claim: Claim) -> bool:
     """The one call that decides: the claimed file is the sealed one. False: the claim is over."""
-    folder, path = sealed.folder, sealed.spot.path
-    layout = folder.layout
+    folder, layout, path = sealed.folder, sealed.folder.layout, sealed.spot.path
     claimed, _, there, *_ = folder.hold(folder.of_end)
     name = path[len(layout.claimed) + 1 :]
     if not layout.guarded:
@@ -309,8 +310,7 @@ def _content(folder: Folder, end: End) -> dict[str, bytes]:
 
 def _kept(end: End) -> Task:
     """The task as it stays with its result, under the name it has here."""
-    task = end.claim.task
-    return task if end.task is None else end.task.replace(slug=task.slug)
+    return end.claim.task if end.task is None else end.task.replace(slug=end.claim.task.slug)
 
 
 def _json(value: object) -> bytes:
@@ -495,7 +495,7 @@ def _publish_result(sealed: Sealed, end: End | None, line: bytes | None) -> Said
 def _retire(sealed: Sealed, task: Task, said: Said) -> None:
     """The token goes, then the result becomes the outcome, in this order."""
     folder = sealed.folder
-    ended = folder.layout.ended_path(task, Verdict(sealed.kind))
+    ended = folder.layout.ended_path(task, _VERDICTS[sealed.kind])
     if ended and (said is Said.OK or sealed.kind == Verdict.DONE):  # else another's name says that it is done
         fs.move(sealed.path, folder.at(ended))
     _, tmp, there, outcomes, *_ = folder.hold(folder.of_end)
@@ -550,12 +550,14 @@ def _publish_again(sealed: Sealed, end: End, line: bytes | None) -> Said:
 
 def _link_result(sealed: Sealed, task: Task) -> Said | None:
     """Give the result its name, once: OK; LOST, another's stands there; None, there is none to publish."""
-    folder, verdict, source = sealed.folder, Verdict(sealed.kind), sealed.part("r")
+    folder, verdict = sealed.folder, _VERDICTS[sealed.kind]
+    held = folder.hold(folder.of_end)
     late = verdict is not Verdict.DONE and _is_done_by_others(sealed)
     for again in () if late else ("", sealed.nonce):
-        target = f"{folder.root}/{folder.layout.result_path(task, verdict, again)}"
+        path = folder.layout.result_path(task, verdict, again)
+        target = f"{folder.root}/{path}"
         try:
-            if fs.link(source, target):
+            if fs.link_at(held[1], sealed.named("r"), *folder.shown(path, held)):
                 return Said.OK
         except FileNotFoundError:
             if folder.make_place(target):
@@ -564,7 +566,7 @@ def _link_result(sealed: Sealed, task: Task) -> Said | None:
             if fs.exists(folder.of(LATE, sealed.spot.id, f"~{sealed.nonce}")):
                 return Said.LOST
             return Said.OK if folder.outcome(sealed.spot.id) else None
-        ours, theirs = fs.status(source), fs.status(target)
+        ours, theirs = fs.status(sealed.part("r")), fs.status(target)
         if ours is None or (theirs is not None and ours.st_ino == theirs.st_ino):
             return Said.OK  # another roller has linked it
         if _is_leftover(folder, task, verdict):

@@ -117,7 +117,7 @@ class Folder:
         self._writing: Writing | None = None
         #: What each verb holds.
         self.of_put = (layout.tmp, IDS, layout.ready)
-        self.of_claim = (layout.ready, layout.claimed, IDS, OUTCOMES)
+        self.of_claim = (layout.ready, layout.claimed, IDS, OUTCOMES, *layout.results)
         self.of_end = (layout.claimed, layout.tmp, SEALED, OUTCOMES, *layout.results)
 
     def at(self, relative: str) -> str:
@@ -183,13 +183,13 @@ class Folder:
         fs.make_dir(place)
         return True
 
-    def write(self, name: str, data: bytes, *, sync: bool) -> None:
-        """A new temporary file of this name with these bytes, on the disk if `sync`."""
+    def write(self, name: str, data: bytes, *, sync: bool, tmp: Dir | None = None) -> None:
+        """A new temporary file of this name with these bytes, on the disk if `sync`; in `tmp`, if that is held."""
         try:
-            fs.create_at(self.dir(self.layout.tmp), name, data, sync=sync)
+            fs.create_at(tmp or self.dir(self.layout.tmp), name, data, sync=sync)
         except FileNotFoundError:
-            if not self.make_place(f"{self.root}/{self.layout.tmp}/{name}"):
-                raise
+            if not self.make_place(f"{self.root}/{self.layout.tmp}/{name}") and tmp is None:
+                raise  # what is held may be another one by now
             fs.create_at(self.dir(self.layout.tmp), name, data, sync=sync)
 
     def sync(self, *folders: str) -> None:
@@ -363,16 +363,28 @@ class Folder:
                 return said.verdict
         return None
 
-    def is_over(self, task: Named) -> bool:
-        """Whether it has ended: as far as we know, or as the layout's own places say, whoever wrote there."""
-        outcomes, known = self.hold(self.of_claim)[3], name_of(task.id, "~")
+    def is_over(self, task: Named, held: list[Dir]) -> bool:
+        """Whether it has ended: as far as we know, or as the layout's own places say, whoever wrote there; looked for
+        in the directories that a claim holds.
+        """
+        outcomes, known = held[3], name_of(task.id, "~")
         for verdict in VERDICTS:
             if fs.status_at(outcomes, known + verdict) is not None:
                 return True
-        for path in self.layout.finished_paths(task):  # noqa: SIM110 - each look is one call, nothing in between
-            if fs.status(f"{self.root}/{path}") is not None:
-                return True
+        for path in self.layout.finished_paths(task):
+            try:
+                if fs.status_at(*self.shown(path, held)) is not None:
+                    return True
+            except FileNotFoundError:
+                continue  # there is no such directory yet
         return False
+
+    def shown(self, path: str, held: list[Dir]) -> tuple[Dir, str]:
+        """Where a result lies: one of the directories that a claim and its end hold, after the first four, or another;
+        and its name there.
+        """
+        results, (where, _, file) = self.layout.results, path.rpartition("/")
+        return held[4 + results.index(where)] if where in results else self.dir(where), file
 
     def guard(self, task_id: str) -> BoundedLock | Open:
         """Where claimed files have a fixed name, one at a time may decide about a task."""

@@ -10,7 +10,7 @@ import os
 from taskpit import fs
 from taskpit.errors import Unavailable
 from taskpit.layouts import Spot
-from taskpit.schema import is_word, path_of
+from taskpit.schema import is_word, name_of
 from taskpit.store.flock import BoundedLock
 from taskpit.store.folder import HIDDEN, IDS, Folder
 from taskpit.task import State
@@ -64,15 +64,18 @@ def free(folder: Folder, tasks: Sequence[Named], listed: Sequence[str]) -> list[
     names = {place: fs.names(folder.at(place)) for place in listed}
     here = _ids_in(layout, names)
     claimed = "/".join(names.get(layout.claimed, ()))
+    registry, unlisted = folder.dir(IDS), {layout.ready, *layout.results} - names.keys()
     for task in tasks:
-        ours = layout.ready_path(task), *layout.finished_paths(task)
-        paths = [path_of(IDS, task.id), *(path for path in ours if path.rpartition("/")[0] not in names)]
-        taken = task.id in here or any(fs.exists(folder.at(path)) for path in paths)
-        if not taken and task.id in claimed:
-            some = folder.entries(layout.claimed, task.id, names[layout.claimed])
-            taken = any(isinstance(spot, Spot) and spot.id == task.id for _, spot in some)
+        task_id = task.id
+        taken = task_id in here or fs.status_at(registry, name_of(task_id)) is not None
+        if not taken and unlisted:
+            paths = (layout.ready_path(task), *layout.finished_paths(task))
+            taken = any(fs.exists(folder.at(path)) for path in paths if path.rpartition("/")[0] not in names)
+        if not taken and task_id in claimed:
+            some = folder.entries(layout.claimed, task_id, names[layout.claimed])
+            taken = any(isinstance(spot, Spot) and spot.id == task_id for _, spot in some)
         if not taken:
-            found.append(task.id)
+            found.append(task_id)
     return found
 
 

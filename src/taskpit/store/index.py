@@ -215,7 +215,16 @@ class Ready:
                 return
             except OSError:
                 self._forget()  # trouble with what is derived: do without
-        self._watch_or_list()
+        now = self._folder.clock.monotonic()
+        known = self._listed is not None and now - self._listed < RESCAN
+        self._looks += 1
+        # A command that claims once needs no watch, nor does one that lists tasks and then counts them.
+        if self._looks > (2 if self._only_looks else 1) and self._hear() and known:
+            self._look_at_what_came()
+        else:
+            self._came.clear()
+            self._listed = now
+            self._list()
 
     def _forget(self) -> None:
         """Begin anew."""
@@ -236,18 +245,6 @@ class Ready:
         self._listed = None if self._catalog is None else self._listed  # a log tells of what came before
         return None
 
-    def _watch_or_list(self) -> None:
-        now = self._folder.clock.monotonic()
-        known = self._listed is not None and now - self._listed < RESCAN
-        self._looks += 1
-        # A command that claims once needs no watch, nor does one that lists tasks and then counts them.
-        if self._looks > (2 if self._only_looks else 1) and self._hear() and known:
-            self._look_at_what_came()
-        else:
-            self._came.clear()
-            self._listed = now
-            self._list()
-
     def hear(self) -> bool:
         """Take in what has happened since; whether something came, or may have."""
         if not self._hear():
@@ -260,7 +257,9 @@ class Ready:
 
         That is believed for as long as that a directory is still the same: who restores a copy is not told of.
         """
-        if self._pauses or not self._heard or not self.told or monotonic() - self._unpaused > held_directories.COMPARED:
+        if self._pauses or not self._heard or monotonic() - self._unpaused > held_directories.COMPARED:
+            return True
+        if self._watch is None or not self._watch.told:
             return True
         if self._is_local is None:
             self._is_local = kernel.is_local(self._folder.root)

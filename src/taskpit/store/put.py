@@ -42,13 +42,13 @@ def admit(folder: Folder, entrants: Sequence[Entrant]) -> list[Said]:
     Where the disk refuses one, those before it are in.
     """
     tmp, ids, place = folder.hold(folder.of_put)
-    drafts, trouble = _write(folder, entrants)
+    drafts, trouble = _write(folder, entrants, tmp)
     said: list[Said] = []
     known: list[tuple[Entrant, Draft]] = []
     try:
         for entrant, draft in zip(entrants, drafts, strict=False):  # as many as the disk took
-            task_id = entrant[0].id
-            if not fs.link_at(tmp, draft[1], ids, name_of(task_id)) and not (
+            task_id = entrant[0].id  # of which the draft's name was made: it is one
+            if not fs.link_at(tmp, draft[1], ids, task_id) and not (
                 clear_torn(folder, task_id) and fs.link_at(tmp, draft[1], ids, task_id)
             ):
                 said.append(Said.EXISTS)
@@ -115,7 +115,7 @@ def _child(folder: Folder, part: Part) -> tuple[Task, str]:
     return folder.layout.load(spot, data).replace(source=data), part.by
 
 
-def _write(folder: Folder, entrants: Sequence[Entrant]) -> tuple[list[Draft], OSError | None]:
+def _write(folder: Folder, entrants: Sequence[Entrant], tmp: fs.Dir) -> tuple[list[Draft], OSError | None]:
     """The bytes of these lie in the temporary directory; of those before the one the disk refuses.
 
     The name a file will have stands in the temporary one, so that anybody can carry on after the commit, and the
@@ -123,6 +123,7 @@ def _write(folder: Folder, entrants: Sequence[Entrant]) -> tuple[list[Draft], OS
     """
     layout, early = folder.layout, folder.durable and not folder.syncs_once
     together = early and folder.syncs_together(len(entrants))
+    sync = early and not together
     drafts: list[Draft] = []
     trouble = None
     try:
@@ -131,8 +132,8 @@ def _write(folder: Folder, entrants: Sequence[Entrant]) -> tuple[list[Draft], OS
             draft = original = name_of(task.id, f"~{nonce}~put~{ready.rpartition('/')[2]}")
             if layout.rewritten:  # others write into the ready file: what was asked for gets a file of its own
                 original = part_name(task.id, nonce, "id")  # first: without it the other may be cleared up
-                folder.write(original, data, sync=early and not together)
-            folder.write(draft, data, sync=early and not together)
+                folder.write(original, data, sync=sync, tmp=tmp)
+            folder.write(draft, data, sync=sync, tmp=tmp)
             drafts.append((draft, original, ready))
     except OSError as error:
         trouble = error.with_traceback(None)  # which would keep the directory open that refused

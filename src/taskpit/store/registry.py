@@ -93,7 +93,7 @@ def mark_half(folder: Folder, target: str) -> None:
 
 def refuse_finished(folder: Folder, spot: Spot, here: fs.Stat) -> None:
     """Conflict if its own file is here although it is finished: put back, or a power loss undid its moves."""
-    if folder.is_over(spot):
+    if folder.is_over(spot, folder.hold(folder.of_claim)):
         raise _finished(folder, spot, here, folder.outcome(spot.id))
 
 
