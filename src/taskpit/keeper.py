@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from taskpit.errors import CursorLost, Storage, Unavailable
 from taskpit.policy import settle
-from taskpit.queue import Queue
+from taskpit.queue import CALLED_OFF, Queue
 from taskpit.store.port import Looking, Mend
 from taskpit.task import Claim, Failed, Said
 
@@ -99,7 +99,8 @@ def give_back(queue: Queue, *, ended: Callable[[Queue, Claim], bool], dry_run: b
             if not ended(queue, claim):
                 continue
             card = store.read([claim.task.id])[0]
-            outcome = Failed(error=lapse.reason, kind="lost")
+            # What a person has cancelled is nobody's to begin with, also if its worker died before it heard that.
+            outcome = CALLED_OFF if lapse.called_off else Failed(error=lapse.reason, kind="lost")
             end = settle(claim, outcome, card.tries if card else (), queue.config, queue.clock.now())
             try:
                 said = store.finish([end])[0]

@@ -19,7 +19,6 @@ from taskpit.task import (
     Event,
     Failed,
     Outcome,
-    Release,
     Said,
     Split,
     State,
@@ -349,20 +348,19 @@ class Queue:
             meant = self._with_ids(claim, outcome) if isinstance(outcome, Split) else outcome
             tries = self._tries(claim.task.id) if isinstance(meant, Failed) else ()
             end = settle(claim, meant, tries, self.config, self.clock.now())
-            if isinstance(meant, Failed | Release) and self._is_called_off(end):
+            if (end.result is None or end.children) and self.is_called_off(claim):
                 end = settle(claim, CALLED_OFF, tries, self.config, self.clock.now())
             settled.append(end)
         if self.config.hooks.commands:
             self.need_trust()
         return self._carry_out(settled)
 
-    def _is_called_off(self, end: End) -> bool:
-        """Whether this would give back what a person has cancelled meanwhile, so that another worker begins with it."""
-        if end.result is not None or (end.task is not None and end.task.hold):
-            return False
-        if self.store.info().layout == "activities":
-            return False  # there it may also be a new plan for whose sake work stops
-        return self.store.renew([end.claim], end.claim.lease or EDIT_LEASE)[0] is Said.CANCEL
+    def is_called_off(self, claim: Claim) -> bool:
+        """Whether a person has cancelled it meanwhile: then it is not left to others, neither whole nor in parts."""
+        if self.store.info().layout == "activities":  # there it may also be a new plan for whose sake work stops
+            asked: Callable[[str], bool] | None = getattr(self.store, "is_called_off", None)
+            return asked is not None and asked(claim.task.id)
+        return self.store.renew([claim], claim.lease or EDIT_LEASE)[0] is Said.CANCEL
 
     def _carry_out(self, ends: Sequence[End]) -> list[tuple[Said, End]]:
         """Each of these has ended, and so has what follows from it for a race; hooks are told."""
@@ -521,7 +519,7 @@ class Queue:
 
     def _free(self, task_id: str, worker: str, why: str = "") -> Task:
         claim = self._take_ready(task_id, worker)
-        if self._is_called_off(End(claim=claim)):  # what it was asked to stop for is over with that
+        if self.is_called_off(claim):  # what it was asked to stop for is over with that
             self.finish(claim, CALLED_OFF)
             return self.retry(task_id, worker)
         freed = _fresh(claim.task)

@@ -22,6 +22,7 @@ from taskpit.explain import ENDING
 from taskpit.layouts.activities import item_of
 from taskpit.layouts.progress import Progress
 from taskpit.records import Value
+from taskpit.store import changelog
 from taskpit.store.port import Looking, Store
 from taskpit.task import (
     LISTS,
@@ -388,15 +389,14 @@ def _take(task: Task, into: Store) -> Claim:
 
 def _copy_events(events: Sequence[Event], new_ids: dict[str, str], into: Store) -> None:
     """The old changelog behind the new one, each line once, and a last line that tells of them."""
-    there = events_of(into)
     renamed = [
-        event.replace(
+        changelog.marked(event, "").replace(  # its result is written anew there, and differently
             task_id=new_ids.get(event.task_id, event.task_id),
             activity_id=new_ids.get(event.activity_id, event.activity_id),
         )
         for event in events
     ]
-    known = set(map(repr, there))  # a queue may be brought back into itself
+    known = {repr(changelog.marked(event, "")) for event in events_of(into)}  # a queue may be brought back into itself
     renamed = [event for event in renamed if repr(event) not in known]
     if not renamed:
         return

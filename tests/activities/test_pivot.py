@@ -130,6 +130,16 @@ def test_live_locks_are_asked_to_stop(queue, items):
     assert queue.renew(take(queue, SECOND), LEASE) is Said.OK, "the next one is not asked"
 
 
+def test_who_is_asked_to_stop_and_lets_go_after_the_plan_is_new_leaves_the_next_one_in_peace(queue, items):
+    """The next one was asked to stop, too, and cancelled it."""
+    claim = take(queue, SECOND)
+    on_disk(queue, "pivot", "start", ITEM, "--reason", "x", "--ask")
+    pivot.finish(items, ITEM, "ann")
+    assert queue.renew(claim, LEASE) is Said.CANCEL
+    assert queue.finish(claim, Release())[1].result is None, "it was not cancelled"
+    assert queue.renew(take(queue, SECOND), LEASE) is Said.OK
+
+
 def test_live_locks_are_blocked(queue, items):
     claim = take(queue, SECOND)
     answer = on_disk(queue, "pivot", "start", ITEM, "--reason", "GraphQL", "--block")

@@ -210,6 +210,19 @@ def test_what_is_given_back_after_it_was_cancelled_is_cancelled(pit, verb):
     assert pit("show", "1", "--json").data["result"]["verdict"] == "cancelled"
 
 
+@pytest.mark.parametrize("verb", [("ask", "1", "Which?"), ("split", "1", "a"), ("split", "1", "a", "--no-wait")])
+def test_what_asks_or_is_split_after_it_was_cancelled_is_cancelled(pit, verb):
+    """It waited for an answer or its parts, and whoever took it then was asked to stop."""
+    pit("add", "x")
+    pit("claim", "--as", "other")
+    pit("cancel", "1")
+
+    refused = pit(*verb, "--as", "other")
+    assert (refused.code, "0001 was cancelled while you had it" in refused.err) == (6, True)
+    assert pit("show", "1", "--json").data["result"]["verdict"] == "cancelled"
+    assert pit("claim").code == 3, "no part of it is there"
+
+
 def test_what_is_freed_after_it_was_cancelled_runs(pit):
     """Whoever took it next was asked to stop."""
     pit("add", "x")

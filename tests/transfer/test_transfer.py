@@ -205,6 +205,7 @@ def test_interrupted_after_every_task_and_resumed(one, other, tmp_path, clock):
     told = [event.action for event in transfer.events_of(target.store)]
     assert told.count("transferred_events") == 1
     assert move(source, target).already == 11
+    assert [event.action for event in transfer.events_of(target.store)] == told, "no line comes twice"
     source.close()
     target.close()
 

@@ -9,7 +9,7 @@ from taskpit.cli.context import Args, Context, Reply, Usage, arg, either, takes
 from taskpit.cli.options import AS, ID, IDS, REASON, named, one_input, read_input, read_text, reason_words, to_each
 from taskpit.clock import iso
 from taskpit.task import Failed, Release, Split, State, Task
-from taskpit.worker.manual import finish_by_hand, need_wait, own_claim, refuse_lost, refuse_unsplit
+from taskpit.worker.manual import finish_by_hand, need_wait, own_claim, refuse_called_off, refuse_lost, refuse_unsplit
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -200,6 +200,7 @@ def _split(args: Args, context: Context) -> Reply:
             queue.finish(claim, Release(reason="it was not split"))
         raise
     refuse_unsplit(queue, said, end)
+    refuse_called_off(end)
     ids = [child.id for child in end.children]
     text = f"{claim.task.id} is split into {', '.join(ids)}" + ("" if args.no_wait else " and waits for them")
     state = "done" if args.no_wait else "ready"

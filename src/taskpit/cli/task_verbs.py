@@ -10,7 +10,7 @@ from taskpit.errors import Invalid, Lost
 from taskpit.json_facts import card_facts
 from taskpit.status import Status, status_of
 from taskpit.task import Ask, Said
-from taskpit.worker.manual import answer_by_hand, own_claim
+from taskpit.worker.manual import answer_by_hand, own_claim, refuse_called_off
 
 
 def _text(word: str, context: Context) -> str:
@@ -141,6 +141,7 @@ def _ask(args: Args, context: Context) -> Reply:
     said, end = queue.finish(claim, Ask(question=question, key=args.key, wanted=args.wanted))
     if said is Said.LOST:
         raise Lost(f"the claim on {claim.task.id} is over", id=claim.task.id)
+    refuse_called_off(end)
     return Reply(data={"id": claim.task.id, "question": end.details}, text=f"{claim.task.id} waits for an answer")
 
 

@@ -18,7 +18,15 @@ from taskpit.queue import LOOK_AGAIN, Queue, cards, tally
 from taskpit.records import Value
 from taskpit.status import read_status, state_with, status_of
 from taskpit.task import LISTS, Ask, Card, Failed, Outcome, Release, Said, Split, State, Task
-from taskpit.worker.manual import finish_by_hand, need_ids, need_wait, own_claim, refuse_lost, refuse_unsplit
+from taskpit.worker.manual import (
+    finish_by_hand,
+    need_ids,
+    need_wait,
+    own_claim,
+    refuse_called_off,
+    refuse_lost,
+    refuse_unsplit,
+)
 
 Facts = dict[str, Any]
 Arguments = Mapping[str, Any]
@@ -383,6 +391,8 @@ class ToolCalls:
             outcome = Release(reason=reason)
         said, end = self.queue.finish(claim, outcome)
         refuse_unsplit(self.queue, said, end)
+        if how == "split":
+            refuse_called_off(end)
         after = end.task or claim.task
         facts = {
             "id": claim.task.id,
@@ -419,6 +429,7 @@ class ToolCalls:
         claim = own_claim(queue, task_id, self._who(given), os.environ)
         said, end = queue.finish(claim, Ask(question=text))
         refuse_lost(said, task_id)
+        refuse_called_off(end)
         return {"id": task_id, "state": "ready", "held": (end.task or claim.task).hold}
 
 

@@ -441,7 +441,9 @@ class Gateway:
             if card is None or card.state is not State.CLAIMED or card.worker != key[1]:
                 over.append(key)
             else:
-                found.append(Lapse(claim=_claim_of(card), reason=why))
+                claim = _claim_of(card)
+                called_off = self.queue.is_called_off(claim)
+                found.append(Lapse(claim=claim, reason=why, called_off=called_off))
         self.members.found(over)
         if not dry_run:
             if len(self._lapsed) > MOST_LAPSED:

@@ -19,7 +19,7 @@ from taskpit.store import changelog
 from taskpit.store import claim as claims
 from taskpit.store.claim import Chooser
 from taskpit.store.disk_errors import storage_error, verb
-from taskpit.store.folder import CHANGELOG, IDS, LINE, NOTES, Unreadable, stub
+from taskpit.store.folder import CHANGELOG, IDS, LINE, NOTES, STOPS, Unreadable, stub
 from taskpit.store.folder_store import House
 from taskpit.task import Claim, End, Event, Lock, Said, State, Task, Want
 from taskpit.text import one_line
@@ -350,7 +350,8 @@ class FileStore(House):
             told = changelog.mentions(self.folder.at(CHANGELOG), "claimed_task", task.id, worker=spot.worker)
             if not told and not dry_run:
                 self.folder.tell("claimed_task", task.id, spot.worker, "seen by the keeper")
-            found.append(Lapse(claim=claim, reason=reason))
+            stop = fs.exists(self.folder.of(STOPS, task.id))
+            found.append(Lapse(claim=claim, reason=reason, called_off=stop))
         return found
 
     @verb

@@ -246,7 +246,7 @@ class MemoryStore:
                 continue
             task = record.card.task
             claim = Claim(task=task, worker=worker, fence=record.fence, attempt=task.attempts + 1)
-            found.append(Lapse(claim=claim, reason=reason))
+            found.append(Lapse(claim=claim, reason=reason, called_off=record.stop))
         return found
 
     def mend(self, *, dry_run: bool = False) -> list[Mend]:  # noqa: ARG002 - nothing can be half done here

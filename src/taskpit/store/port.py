@@ -53,6 +53,8 @@ class Lapse(Value):
 
     claim: Claim
     reason: str
+    #: Whether a person has cancelled the task, and its holder was asked to stop.
+    called_off: bool = False
 
 
 class Mend(Value):

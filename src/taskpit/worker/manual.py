@@ -215,6 +215,16 @@ def refuse_lost(said: Said, task_id: str) -> None:
         )
 
 
+def refuse_called_off(end: End) -> None:
+    """Conflict if it was cancelled meanwhile, and is: it neither waits for an answer nor has it parts."""
+    if end.result is not None and end.result.verdict is Verdict.CANCELLED:
+        task_id = end.claim.task.id
+        hint = f"Leave it, and take another. `pit retry {task_id}` would run it again."
+        raise errors.Conflict(
+            f"{task_id} was cancelled while you had it, and has ended with that", hint=hint, id=task_id
+        )
+
+
 def refuse_unsplit(queue: Queue, said: Said, end: End) -> None:
     """Lost if the claim was over when it was to be split; also if it was over in another way, and no part is there."""
     unsplit = said is Said.ALREADY and None in queue.store.read([child.id for child in end.children])

@@ -42,7 +42,7 @@ def renew(items: Items, task_id: str, fence: str, lease: float) -> Said:
             grip.rewrite(mine.replace(expires=expires, task_expires=min(mine.task_expires, expires)))
         except Lost:
             return Said.LOST
-    return Said.CANCEL if fs.exists(items.folder.of(STOPS, task_id)) else Said.OK
+    return Said.CANCEL if items.is_called_off(task_id) or fs.exists(items.plan_mark(task_id)) else Said.OK
 
 
 def finish(items: Items, end: End) -> Said:
@@ -58,6 +58,7 @@ def finish(items: Items, end: End) -> Said:
                 action = _edited(items, spot.item, end, mine)
             except _Over:
                 action = ""
+            fs.remove(items.plan_mark(task_id))  # whoever has it next works by the new plan
             grip.leave()
     if mine is not None and action:
         _tell(items, end, action, mine)
@@ -98,7 +99,7 @@ def _edited(items: Items, item: str, end: End, mine: Lock) -> str:
 
 def _tell(items: Items, end: End, action: str, mine: Lock) -> None:
     task_id, fence = end.claim.task.id, end.claim.fence
-    if end.result is not None:  # a wish to stop outlives a claim that merely ends
+    if end.result is not None:  # that it is called off outlives a claim that merely ends
         fs.remove(items.folder.of(STOPS, task_id))
     items.tell(action, task_id, fence, end.details, mine.kind)
     for child in end.children:
@@ -278,5 +279,6 @@ def reopen(items: Items, task: Task) -> Said:
         return Said.OK
 
     said = items.edit(spot.item, "keeper", back)
-    fs.remove(items.folder.of(STOPS, task.id))  # the wish to stop was about what has ended
+    for mark in (items.folder.of(STOPS, task.id), items.plan_mark(task.id)):  # they were about what has ended
+        fs.remove(mark)
     return said

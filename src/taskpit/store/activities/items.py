@@ -20,7 +20,7 @@ from taskpit.layouts import sidecar, yamltext
 from taskpit.layouts.progress import Progress
 from taskpit.store import changelog
 from taskpit.store.flock import BoundedLock
-from taskpit.store.folder import BESIDE, CHANGELOG, GUARDS, Folder
+from taskpit.store.folder import BESIDE, CHANGELOG, GUARDS, STOPS, Folder
 from taskpit.store.locks import Grip
 from taskpit.task import Event, worker_type
 
@@ -261,6 +261,14 @@ class Items:
         return made
 
     # -- telling -----------------------------------------------------------------------------------
+
+    def is_called_off(self, activity_id: str) -> bool:
+        """Whether a person has cancelled it while somebody has it."""
+        return fs.exists(self.folder.of(STOPS, activity_id))
+
+    def plan_mark(self, activity_id: str) -> str:
+        """Where its holder is asked to stop for the sake of a new plan."""
+        return self.folder.of(STOPS, activity_id, "~plan")
 
     def changelogs(self) -> Iterator[str]:
         """Every changelog there may be: the queue's own, then those of the work items."""

@@ -55,7 +55,7 @@ def ask_to_stop(items: Items, cards: Sequence[Card]) -> None:
 def _stop(items: Items, ids: Sequence[str]) -> None:
     for task_id in ids:
         try:
-            fs.create(items.folder.of(STOPS, task_id), b"", sync=False)
+            fs.create(items.plan_mark(task_id), b"", sync=False)
         except FileExistsError:
             continue
 
@@ -115,6 +115,7 @@ def finish(
         items.tell("cancelled_task" if spot and spot.step else "cancelled_activity", task_id, worker, "pivot")
     for task_id in {*reset, *drop} - set(busy):
         fs.remove(items.folder.of(STOPS, task_id))
+        fs.remove(items.plan_mark(task_id))
     _stop(items, [task_id for task_id in drop if task_id in busy])
     return reset, kept
 

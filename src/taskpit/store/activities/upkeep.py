@@ -37,7 +37,7 @@ def lapsed(items: Items, orphans: Collection[tuple[str, str]]) -> list[Lapse]:
             reason = f"an earlier {workers.base(holder)} left it"
         if reason:
             claim = Claim(task=task, worker=workers.base(holder), fence=holder, attempt=task.attempts + 1)
-            found.append(Lapse(claim=claim, reason=reason))
+            found.append(Lapse(claim=claim, reason=reason, called_off=items.is_called_off(task.id)))
     return found
 
 

@@ -369,7 +369,8 @@ class PostgresStore:
         schema.look(self.wire)  # a sweep comes often: whether this program may still work here is asked again
         dead = self._dead()
         rows = self._ask(
-            "SELECT t.id, t.doc, l.worker, l.fence, l.until, l.member IS NOT NULL AND m.id IS NULL "
+            "SELECT t.id, t.doc, l.worker, l.fence, l.until, l.member IS NOT NULL AND m.id IS NULL, "
+            "EXISTS (SELECT FROM {s}.stop p WHERE p.id = l.id) "
             "FROM (SELECT {s}.time_of(%(now)s) AS now, {s}.up_since(%(now)s) AS up OFFSET 0) x, "
             "{s}.lease l JOIN {s}.task t ON t.id = l.id AND t.state = 'o' "
             "LEFT JOIN {s}.member m ON m.id = l.member AND NOT m.id = ANY (%(dead)s) "
@@ -380,11 +381,13 @@ class PostgresStore:
             self._ask("DELETE FROM {s}.member m WHERE m.id = ANY (%(dead)s) RETURNING 1", dead=dead)
         return [self._lapse(*row) for row in rows]
 
-    def _lapse(self, task_id: str, doc: str, worker: str, fence: str, until: float, gone: bool) -> Lapse:
+    def _lapse(
+        self, task_id: str, doc: str, worker: str, fence: str, until: float, gone: bool, called_off: bool
+    ) -> Lapse:
         task = read_task(doc, task_id)
         reason = f"{worker} is dead" if gone else f"{fence} did not renew"
         claim = Lapsed(task=task, worker=worker, fence=fence, attempt=task.attempts + 1, ended=until)
-        return Lapse(claim=claim, reason=reason)
+        return Lapse(claim=claim, reason=reason, called_off=called_off)
 
     # -- keeping -----------------------------------------------------------------------------------
 
