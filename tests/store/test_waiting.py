@@ -64,32 +64,27 @@ class Waiter:
         self._thread = threading.Thread(target=self._run, args=(worker, want), daemon=True)
         hear = self.store._chooser.hear
         self.store._chooser.hear = lambda: self._count() or hear()
+
+    def start(self) -> None:
         self._thread.start()
         assert self._asleep.wait(PATIENCE)
 
     def _count(self) -> None:
         self.heard += 1
 
+    def sleeps(self) -> None:
+        """If it is its thread that asks, it is about to sleep."""
+        if threading.current_thread() is self._thread:
+            self._asleep.set()
+            self.calls.clear()
+
     def _run(self, worker, want) -> None:
-        me = self
-
-        def sleeping(method):
-            def slept(watch, timeout):
-                if threading.current_thread() is me._thread:
-                    me._asleep.set()
-                    me.calls.clear()
-                return method(watch, timeout)
-
-            return slept
-
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Watch, "wait", sleeping(Watch.wait))
-            try:
-                with record() as self.calls:
-                    self._claims = self.queue.claim(worker, wait=PATIENCE, **want)
-            except (OSError, Storage):
-                if not self._closing:  # who still waits when the test is over hears that its queue is closed
-                    raise
+        try:
+            with record() as self.calls:
+                self._claims = self.queue.claim(worker, wait=PATIENCE, **want)
+        except (OSError, Storage):
+            if not self._closing:  # who still waits when the test is over hears that its queue is closed
+                raise
 
     def got(self) -> list[str]:
         self._thread.join(PATIENCE)
@@ -110,12 +105,22 @@ class Waiter:
 
 
 @pytest.fixture
-def waiting(queue):
-    made = []
+def waiting(queue, monkeypatch):
+    made: list[Waiter] = []
+    wait = Watch.wait
+
+    def slept(watch, timeout):
+        for waiter in made:
+            waiter.sleeps()
+        return wait(watch, timeout)
 
     def begin(worker, **want):
         made.append(Waiter(queue, worker, **want))
+        made[-1].start()
         return made[-1]
+
+    # By the test, not by each waiter: one that sleeps on when its test is over would put it back in another test.
+    monkeypatch.setattr(Watch, "wait", slept)
 
     yield begin
     for waiter in made:
