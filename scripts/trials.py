@@ -2,8 +2,8 @@
 
 Arguments after `--` are for pytest, for example the tests to run. Without any, each row of the matrix runs another
 part of the suite, all of which together are the whole, and every test that its circumstance could touch; moody runs
-those that wait for something: all of them at first, then of the dearest a part in turn. Each failure is printed with
-what repeats it, and all of it is kept in a file as it happens: a trial that is broken off has said what it saw. What a
+those that wait for something: all of them in the first run of a clone, then of the dear ones a part in turn. Each
+failure is printed with what repeats it, and all of it is kept in a file as it happens: a trial that is broken off has said what it saw. What a
 run with failures said is kept whole beside it, by its seed: not each of them can be repeated.
 """
 
@@ -36,8 +36,8 @@ NOBODY = 65534
 JOBS = max(4, os.cpu_count() or 2)
 #: So many of those that wait: no processor is left to the busy ones alone.
 MANY = JOBS + 2
-#: After the first moody run, a dear test is in one run of so many.
-TURNS = 4
+#: Once a moody run has told what each test costs, a dear one is in one run of so many.
+TURNS = 6
 RECORD = f"{ROOT}/build/trials.md"
 #: What a test waits with or for: where it does, a busy machine could change its answer.
 WAITING = r"Popen|lease=|Thread|page\.|pilot|asyncio\.run|timeout=|sleep\(|kill\("
@@ -111,7 +111,7 @@ def moody(runs: int, busy: int, words: Sequence[str]) -> int:
     with load(busy):
         for number in range(1, runs + 1):
             seed = random.randrange(2**31)  # noqa: S311 - any will do, it is told
-            turn = f"--keep-costs={costs}" if number == 1 else f"--turn={number}/{TURNS}:{costs}"
+            turn = f"--turn={number}/{TURNS}:{costs}" if os.path.exists(costs) else f"--keep-costs={costs}"
             ran = suite([sys.executable, "-m", "pytest", *chosen, turn], seed, MANY, cwd=ROOT)
             tell(f"run {number} of {runs}, seed {seed}: {ran.summary}")
             for failure in ran.failures:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 #: Seconds of processor from which on a test is dear.
-DEAR = 0.2
+DEAR = 0.1
 TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
