@@ -3,8 +3,8 @@
 Arguments after `--` are for pytest, for example the tests to run. Without any, each row of the matrix runs another
 part of the suite, all of which together are the whole, and every test that its circumstance could touch; moody runs
 those that wait for something: all of them in the first run of a clone, then of the dear ones a part in turn. Each
-failure is printed with what repeats it, and all of it is kept in a file as it happens: a trial that is broken off has said what it saw. What a
-run with failures said is kept whole beside it, by its seed: not each of them can be repeated.
+failure is printed with what repeats it, and all of it is kept in a file as it happens: a trial that is broken off has
+said what it saw. What a run with failures said is kept whole beside it, by its seed: not each of them can be repeated.
 """
 
 from __future__ import annotations
