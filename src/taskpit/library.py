@@ -21,6 +21,7 @@ from math import isnan
 
 from taskpit import keeper
 from taskpit.errors import CheckFailed, CursorLost, Invalid, Lost, Nothing, TaskpitError, Unknown, Untrusted
+from taskpit.nonces import own
 from taskpit.policy import check_end, checked
 from taskpit.queue import Queue as Verbs
 from taskpit.rules import check_mode
@@ -94,6 +95,7 @@ class Queue(Verbs):
         #: The names under which this process stays, by the names it was told.
         self._members: dict[str, Member] = {}
         self._joining = threading.Lock()
+        self._of = own.first
 
     @classmethod
     def open(cls, path: str | PathLike[str], env: Mapping[str, str] | None = None) -> Self:
@@ -118,7 +120,7 @@ class Queue(Verbs):
 
     def close(self) -> None:
         """Let go of what is held open; tasks that are still worked on here are given back by the next sweep."""
-        while self._members:
+        while self._members and self._of == own.first:
             self._members.popitem()[1].leave()
         super().close()
 
@@ -237,6 +239,8 @@ class Queue(Verbs):
 
     def _join(self, worker: str, lease: float) -> str:
         """The name under which this process stays: this one, or with a number if a living process has it."""
+        if self._of != own.first:  # after a fork, the names are the parent's
+            self._of, self._members, self._joining = own.first, {}, threading.Lock()
         with self._joining:
             number = 1
             while worker not in self._members:
