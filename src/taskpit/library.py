@@ -16,13 +16,16 @@ from __future__ import annotations
 import os
 import threading
 from contextlib import contextmanager, suppress
+from functools import wraps
+from math import isnan
 
 from taskpit import keeper
 from taskpit.errors import CheckFailed, CursorLost, Invalid, Lost, Nothing, TaskpitError, Unknown, Untrusted
-from taskpit.policy import checked
+from taskpit.nonces import own
+from taskpit.policy import check_end, checked
 from taskpit.queue import Queue as Verbs
 from taskpit.rules import check_mode
-from taskpit.schema import several
+from taskpit.schema import field, several
 from taskpit.task import LISTS, Done, Failed, Outcome, Release, Said, Task
 from taskpit.worker.check import run_check
 from taskpit.worker.pool import Pool
@@ -36,14 +39,16 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from os import PathLike
     from types import TracebackType
-    from typing import Any, Self
+    from typing import Any, ParamSpec, Self, TypeVar
 
     from taskpit.clock import Clock
     from taskpit.config import Config
     from taskpit.store.port import Member, Store
-    from taskpit.task import Claim, Event
+    from taskpit.task import Claim, End, Event
     from taskpit.worker.runner import Run, Runner
 
+    P = ParamSpec("P")
+    T = TypeVar("T")
     #: Works on a job; a text is the output of a task that is done, nothing is the job's own output.
     Handler = Callable[["Job"], str | Outcome | None]
 
@@ -59,6 +64,29 @@ WORKER = "python"
 RENEWALS, RENEW_AT_MOST = 3, 5.0
 
 
+def _check_argument(name: str, value: object, kind: str) -> None:
+    """Invalid if this is not of that kind; what is waited may be over already, or without end."""
+    if name != "wait":
+        field(name, value, kind)
+    elif not isinstance(value, int | float) or isnan(value):
+        raise Invalid(f"wait is a number of seconds, not {value!r:.60}", hint="Write wait=60.")
+
+
+def _checked_first(verb: Callable[P, T], **kinds: str) -> Callable[P, T]:
+    """The same verb; Invalid, and nothing is changed, if what it is given is not of these kinds."""
+    names = verb.__code__.co_varnames
+
+    @wraps(verb)
+    def call(*given: P.args, **named: P.kwargs) -> T:
+        said = {**dict(zip(names, given, strict=False)), **named}
+        for name, kind in kinds.items():
+            if name in said:
+                _check_argument(name, said[name], kind)
+        return verb(*given, **named)
+
+    return call
+
+
 class Queue(Verbs):
     """Tasks in, claims out; and for programs: jobs, pools of functions, and what happens as it happens."""
 
@@ -67,6 +95,7 @@ class Queue(Verbs):
         #: The names under which this process stays, by the names it was told.
         self._members: dict[str, Member] = {}
         self._joining = threading.Lock()
+        self._of = own.first
 
     @classmethod
     def open(cls, path: str | PathLike[str], env: Mapping[str, str] | None = None) -> Self:
@@ -91,7 +120,7 @@ class Queue(Verbs):
 
     def close(self) -> None:
         """Let go of what is held open; tasks that are still worked on here are given back by the next sweep."""
-        while self._members:
+        while self._members and self._of == own.first:
             self._members.popitem()[1].leave()
         super().close()
 
@@ -118,6 +147,45 @@ class Queue(Verbs):
         given |= {name: several(name, given[name]) for name in LISTS if name in given}
         return self.put([Task(**given)])[0][0]
 
+    def put(self, tasks: Iterable[Task], each: Callable[[str, Said], None] | None = None) -> list[tuple[str, Said]]:
+        """Each is in the queue for good; those without an id get one. Ids and what was said, in order.
+
+        All are checked before any is put: bad input changes nothing. Conflict if an id is known with other content.
+        `each` is told of every task that is in.
+        """
+        several_tasks: object = tasks
+        if not hasattr(several_tasks, "__iter__"):
+            raise Invalid(
+                f"put takes tasks, not {tasks!r:.60}", hint="Write put([Task(id='', title='Fix the login')])."
+            )
+        return super().put(tasks, each)
+
+    def finish_many(self, ends: Sequence[tuple[Claim, Outcome]]) -> list[tuple[Said, End]]:
+        """Each of these claims ends its way; together they wait for the disk once. None does if one of them cannot."""
+        try:
+            for claim, outcome in ends:
+                check_end(claim, outcome)
+        except (TypeError, ValueError):
+            hint = "Write finish_many([(claim, Done(output='...'))])."
+            raise Invalid("finish_many takes pairs of a claim and an outcome", hint=hint) from None
+        return super().finish_many(ends)
+
+    def renew(self, claim: Claim, lease: float = 0.0) -> Said:
+        """The claim lasts another lease; says CANCEL if its work should stop, LOST if it is over."""
+        check_end(claim, Release())
+        return super().renew(claim, lease)
+
+    claim = _checked_first(Verbs.claim, worker="str", wait="float", kind="str")
+    card = _checked_first(Verbs.card, task_id="str")
+    resolve = _checked_first(Verbs.resolve, text="str")
+    edit = _checked_first(Verbs.edit, task_id="str", worker="str", action="str", why="str")
+    block = _checked_first(Verbs.block, task_id="str", worker="str", reason="str")
+    unblock = _checked_first(Verbs.unblock, task_id="str", worker="str")
+    answer = _checked_first(Verbs.answer, word="str", text="str", worker="str")
+    retry = _checked_first(Verbs.retry, task_id="str", worker="str")
+    cancel = _checked_first(Verbs.cancel, task_id="str", worker="str", reason="str")
+    note = _checked_first(Verbs.note, task_id="str", text="str", worker="str")
+
     # -- working -----------------------------------------------------------------------------------
 
     def take(
@@ -136,6 +204,11 @@ class Queue(Verbs):
         Raises the error `Nothing` if there is none after `wait` seconds. `checks` is where the task's own check
         is run, None not to run it.
         """
+        _check_argument("worker", worker, "str")
+        _check_argument("lease", lease, "float")
+        _check_argument("wait", wait, "float")
+        if checks is not None:
+            checks = os.fspath(checks)
         return self._take(
             worker,
             ids=several("ids", ids),
@@ -166,6 +239,8 @@ class Queue(Verbs):
 
     def _join(self, worker: str, lease: float) -> str:
         """The name under which this process stays: this one, or with a number if a living process has it."""
+        if self._of != own.first:  # after a fork, the names are the parent's
+            self._of, self._members, self._joining = own.first, {}, threading.Lock()
         with self._joining:
             number = 1
             while worker not in self._members:
@@ -193,6 +268,9 @@ class Queue(Verbs):
         It is called in threads. In the main thread, an interrupt lets running ones finish and a second one
         tells them to stop.
         """
+        whom: object = handler
+        if not callable(whom):
+            raise Invalid(f"{whom!r:.60} is no function", hint="Write work(solve), where solve(job) returns a text.")
         return self.pool(
             called(lambda job, _: handler(job)),
             n,
@@ -216,7 +294,10 @@ class Queue(Verbs):
         **told: Any,
     ) -> Pool:
         """The workers that `work` runs."""
-        if n < 1:
+        field("worker", worker, "str")
+        for name, kind in (("lease", "float"), ("max_tasks", "int")):
+            field(name, told.get(name, 0), kind)
+        if not field("n", n, "int"):
             raise Invalid("n must be at least 1: without workers it would wait for ever")
         options = PoolOptions(
             slots=n,

@@ -12,10 +12,28 @@ Ask      -> held until a person answers
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 
 from taskpit.clock import iso, say_duration
 from taskpit.errors import Invalid
-from taskpit.task import FOR_PARTS, Ask, Done, End, Failed, Release, Result, Retry, Split, Try, Verdict
+from taskpit.schema import field
+from taskpit.task import (
+    FOR_PARTS,
+    Ask,
+    Claim,
+    Done,
+    End,
+    Evidence,
+    Failed,
+    Outcome,
+    Release,
+    Result,
+    Retry,
+    Split,
+    Task,
+    Try,
+    Verdict,
+)
 from taskpit.text import headline, one_line
 
 TYPE_CHECKING = False
@@ -23,7 +41,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from taskpit.config import Config
-    from taskpit.task import Claim, Evidence, Outcome, Task
 
 #: Kinds of failure that are the task's own; all others spend no attempt.
 SPENDS = frozenset(("task", "check", "conflict", "crash", "timeout"))
@@ -57,6 +74,27 @@ def pause(config: Config, attempt: int, jitter: float | None = None) -> float:
         jitter = os.urandom(1)[0] / 255
     longest = min(config.backoff * 2.0 ** min(attempt - 1, 30), config.backoff_longest)
     return longest * (0.5 + jitter / 2)
+
+
+def check_end(claim: object, outcome: object) -> None:
+    """Whether a claim may end so: all its words are words, and its numbers numbers. Invalid says what to write."""
+    if not isinstance(claim, Claim):
+        raise Invalid(f"{claim!r:.60} is no claim", hint="Give one of those that `claim` returned.")
+    task_id, hint = claim.task.id, "Write Done(output='...'), Failed(error='...') or another outcome."
+    if not isinstance(outcome, Outcome):
+        raise Invalid(f"{outcome!r:.80} is not an outcome", hint=hint, id=task_id)
+    for name, kind in outcome.kinds().items():
+        value = outcome.__dict__[name]
+        if name == "children":
+            if not isinstance(value, list | tuple) or not {Task}.issuperset(map(type, value)):
+                raise Invalid(
+                    "a split has tasks for its children", hint="Write Split(children=[Task(...)]).", id=task_id
+                )
+        elif name in ("task", "evidence"):
+            if value is not None and not isinstance(value, Task if name == "task" else Evidence):
+                raise Invalid(f"{name!r} is {value!r:.60}: it should be a {kind}", hint=hint, id=task_id)
+        else:
+            field(name, dict(value) if isinstance(value, Mapping) else value, kind)
 
 
 def settle(claim: Claim, outcome: Outcome, tries: Sequence[Try], config: Config, now: float) -> End:

@@ -31,7 +31,7 @@ COUNTS = ("priority", "attempts", "max_attempts")
 #: What its other fields are; the types of one that a program made as it should; and what must be looked at then, too.
 KINDS = {name: kind for name, kind in Task.kinds().items() if name not in ("source", *COUNTS)}
 SORTS = tuple(map(type, Task(id="", title="").as_dict().values()))
-ODD = (*LISTS, *COUNTS, "not_before")
+ODD = (*LISTS, *COUNTS, "not_before", "extra")
 #: The values of these, all at once.
 _odd_of, _lines_of = itemgetter(*ODD), itemgetter(*LINES)
 
@@ -288,7 +288,10 @@ def _check_kinds(task: Task) -> None:
             whole(name, value if type(value) is int else None)
         except (TypeError, ValueError) as error:
             raise Invalid(f"the {name} is none that a task can have: {error}", id=task.id) from None
-    for limit in task.limits or ():
+    source, limits = (task.__dict__[name] for name in ("source", "limits"))
+    if not isinstance(source, bytes):
+        raise Invalid("the source of a task is the bytes that it was read from", hint="Leave it out.", id=task.id)
+    for limit in limits if isinstance(limits, list | tuple) else ():
         try:
             Limit.of(limit)
         except ValueError as error:

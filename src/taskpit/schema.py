@@ -221,7 +221,7 @@ def _flag(_: str, value: object) -> bool:
 
 def _mapping(_: str, value: object) -> dict[str, Any]:
     """Fields we have no word for: any plain values, finite, not too many and not too deep."""
-    if not isinstance(value, dict):
+    if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
         raise TypeError("it should be a JSON object")
     count, level = 0, list(value.values())
     for _deep in range(DEEPEST):
@@ -229,6 +229,8 @@ def _mapping(_: str, value: object) -> dict[str, Any]:
         count += len(inside)
         if count > MOST_INSIDE:
             raise ValueError("it has too many values inside")
+        if not all(isinstance(one, PLAIN) for one in inside):
+            raise TypeError("it has values that are no text, number, list or object")
         if any(isinstance(one, float) and one - one != 0 for one in inside):
             raise ValueError("it has a number without end")
         outer = [one for one in inside if isinstance(one, dict | list | tuple)]
@@ -242,6 +244,9 @@ def _shown(value: object) -> str:
     text = repr(value) if not isinstance(value, dict | list) else type(value).__name__
     return text if len(text) <= 60 else f"{text[:60]}..."
 
+
+#: What may stand in a field that we have no word for.
+PLAIN = (str, int, float, dict, list, tuple, type(None))
 
 _READERS: Mapping[str, Callable[[str, object], object]] = {
     "str": _text,

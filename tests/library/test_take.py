@@ -16,7 +16,7 @@ from taskpit import Ask, Done, Failed, Queue, Split, State, Task
 from taskpit.errors import CheckFailed, Denied, Invalid, Lost, Nothing, Storage, TaskpitError, Unknown
 from taskpit.keeper import sweep
 from taskpit.store.memory import MemoryStore
-from taskpit.task import Said
+from taskpit.task import Release, Retry, Said
 
 
 def lose(queue, task_id):
@@ -453,3 +453,94 @@ def test_a_queue_whose_folder_is_gone_is_not_made_again(queue, root):
         with pytest.raises(Storage, match="No such file"):
             verb()
         assert not root.exists()
+
+
+def wrong_ends():
+    """Ends whose fields are of another kind than they say."""
+    yield from (Done(output=5), Done(output=["a"]), Done(reason=None), Done(seconds="x"), Done(cost="x"), Done(log=5))
+    yield from (Done(evidence="green"), Failed(error=ValueError("x")), Failed(error="x", final="no"))
+    yield from (Retry(reason="x", after="5m"), Retry(reason="x", after=float("nan")), Retry(reason="x", after=-5))
+    yield from (Release(reason=5), Release(action=5), Release(task="x"), Ask(question=5), Ask(question="x", key=5))
+    yield from (
+        Split(children="ab"),
+        Split(children=5),
+        Split(children=(None,)),
+        Split(children=Task(id="", title="x")),
+    )
+    yield from ("done", None, 5, Done)
+
+
+@pytest.mark.parametrize("outcome", list(wrong_ends()), ids=repr)
+def test_an_end_that_is_none_is_refused_and_changes_nothing(queue, root, outcome):
+    """It was a TypeError from deep inside; of some the claim had ended by then."""
+    queue.add("x")
+    (claim,) = queue.claim("w")
+    before = files(root)
+    with pytest.raises(Invalid) as error:
+        queue.finish(claim, outcome)
+    assert error.value.message
+    with pytest.raises(Invalid):
+        queue.finish_many([(claim, Done()), (claim, outcome)])
+    assert files(root) == before
+    assert queue.finish(claim, Done(output="ok"))[0] is Said.OK
+
+
+def files(root):
+    """Every file of the queue, and what is in it."""
+    return {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda queue, claim: queue.finish("0001", Done()),
+        lambda queue, claim: queue.finish([claim], Done()),
+        lambda queue, claim: queue.finish_many([claim]),
+        lambda queue, claim: queue.renew("0001"),
+        lambda queue, claim: queue.put(5),
+        lambda queue, claim: queue.put(claim.task),
+        lambda queue, claim: queue.put([Task(id="", title="x", limits=5)]),
+        lambda queue, claim: queue.put([Task(id="", title="x", extra={"a": object()})]),
+        lambda queue, claim: queue.put([Task(id="", title="x", extra={5: "a"})]),
+        lambda queue, claim: queue.put([Task(id="", title="x", source="text")]),
+        lambda queue, claim: queue.claim(5),
+        lambda queue, claim: queue.claim("w", wait="5"),
+        lambda queue, claim: queue.claim("w", tags=["none"], wait=float("nan")),
+        lambda queue, claim: queue.card(1),
+        lambda queue, claim: queue.resolve(1),
+        lambda queue, claim: queue.why(None),
+        lambda queue, claim: queue.note("0002", 5, "w"),
+        lambda queue, claim: queue.note("0002", "x", None),
+        lambda queue, claim: queue.block("0002", "w", None),
+        lambda queue, claim: queue.cancel("0002", "w", 5),
+        lambda queue, claim: queue.cancel("0002", 5),
+        lambda queue, claim: queue.take(5),
+        lambda queue, claim: queue.take("w", wait="5"),
+        lambda queue, claim: queue.work(5),
+        lambda queue, claim: queue.work(str, n="2"),
+        lambda queue, claim: queue.work(str, max_tasks="1"),
+    ],
+)
+def test_arguments_of_another_kind_are_refused_and_change_nothing(queue, root, call):
+    """They were a TypeError from deep inside."""
+    queue.add("x")
+    queue.add("y")
+    (claim,) = queue.claim("w", ids=["0001"])
+    before = files(root)
+    with pytest.raises(Invalid) as error:
+        call(queue, claim)
+    assert error.value.message
+    ignored = (root / ".taskpit/next", root / ".taskpit/index")
+    after = files(root)
+    assert {path for path in {*before, *after} if before.get(path) != after.get(path)} <= {*ignored}
+
+
+def test_what_was_to_be_waited_for_may_be_over(queue):
+    assert queue.claim("w", wait=-1) == []
+
+
+def test_a_change_to_what_is_no_task_changes_nothing(queue):
+    queue.add("x")
+    with pytest.raises(Invalid, match="no task"):
+        queue.edit("0001", "w", lambda task: 5)
+    assert queue.card("0001").state == "ready"

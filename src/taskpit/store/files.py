@@ -104,6 +104,8 @@ class FileStore(House):
             self._allotted = frozenset(ids)
             return ids
         layout, first = self.folder.layout, self.folder.layout.first_number(self.clock.now())
+        if self._of != own.first:
+            self._part_if_forked()
         with self._turn_of_ids:
             if self._ids_of != own.first:  # also after a fork: what was reserved is the parent's
                 self._ids, self._ids_of = [], own.first
@@ -482,6 +484,7 @@ class FileStore(House):
         """After a fork, what tells of changes, the place in line and whoever has the turn are the parent's."""
         if self._of != own.first:
             self._of, self._turn, self._woken = own.first, allocate_lock(), False
+            self._turn_of_ids = allocate_lock()
             self._chooser.part()
             if self._line is not None:
                 self._line.part()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 
 from taskpit import fs
@@ -9,10 +10,25 @@ from taskpit.errors import Unavailable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Self
 
 #: How long a verb waits for another one on the same task, in seconds.
 TURN = 5.0
+
+
+#: How this process lets go of each lock that is its own.
+own: dict[int, Callable[[], None]] = {}
+
+
+def _part() -> None:
+    """A fork has copies of the locks, by which they would be held for as long as it lives, whoever lets go of them."""
+    for drop in list(own.values()):
+        drop()
+    own.clear()
+
+
+os.register_at_fork(after_in_child=_part)
 
 
 class BoundedLock(fs.Flock):
@@ -27,7 +43,13 @@ class BoundedLock(fs.Flock):
                 )
             time.sleep(pause)
             pause = min(pause * 2, 0.01)
+        own[id(self)] = self.drop
         return self
+
+    def drop(self) -> None:
+        """Let go; nothing happens if it was not held."""
+        own.pop(id(self), None)
+        super().drop()
 
 
 class Open:

@@ -7,6 +7,7 @@ from __future__ import annotations
 from taskpit import fs, jsontext, workers
 from taskpit.clock import LAST, Clock, iso
 from taskpit.errors import Lost
+from taskpit.store import flock
 from taskpit.store.disk_errors import verb
 from taskpit.store.folder import HIDDEN, STOPS, Folder
 from taskpit.task import Lock, Said
@@ -224,8 +225,10 @@ class FileMember:
         self.worker = worker
         self._member = member
         self._present = present
+        flock.own[id(self)] = self.leave  # what it forks is no sign that it lives
 
     def leave(self) -> None:
         """Let go of the record."""
+        flock.own.pop(id(self), None)
         self._member.leave()
         self._present.discard(self.worker)
