@@ -8,6 +8,7 @@ from _thread import allocate_lock
 from time import monotonic
 
 from taskpit import fs
+from taskpit.nonces import own
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,13 +31,15 @@ class Log:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self._turn = allocate_lock()
+        self._turn, self._of = allocate_lock(), own.first
         self._fd = -1
         self._looked = -EVERY
 
     def append(self, lines: bytes) -> None:
         """These are at the end; where the file was just taken away, or refused them, by a second try."""
         data = BREAK + lines
+        if self._of != own.first:
+            self._part()
         with self._turn:
             try:
                 if monotonic() - self._looked >= EVERY:
@@ -69,8 +72,14 @@ class Log:
             self._fd = -1
         self._looked = -EVERY
 
+    def _part(self) -> None:
+        """After a fork, a thread that had the turn is the parent's, and comes back from nothing here."""
+        self._turn, self._of = allocate_lock(), own.first
+
     def close(self) -> None:
         """Let go of it; the next append opens it again."""
+        if self._of != own.first:
+            self._part()
         with self._turn:
             self._close()
 

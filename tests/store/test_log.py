@@ -6,6 +6,7 @@ import contextlib
 import errno
 import json
 import os
+import signal
 
 import pytest
 from faults import fail_at, record, short_at
@@ -76,6 +77,7 @@ def forked(work):
     come, go = os.pipe()
     child = os.fork()
     if not child:
+        signal.alarm(60)  # one that waits for ever says nothing
         try:
             os.write(go, json.dumps(work()).encode())
         finally:
@@ -92,6 +94,13 @@ def test_names_are_others_after_a_fork():
     theirs = forked(lambda: [fs.fresh_name() for _ in range(100)])
     mine = [fs.fresh_name() for _ in range(100)]
     assert len({*mine, *theirs}) == 200
+
+
+def test_a_fork_waits_for_no_thread_of_its_parent(log):
+    log.append(b"before\n")
+    with log._turn:  # as another thread has it that is just writing
+        assert forked(lambda: log.append(b"after\n") or log.close() or "written") == "written"
+    assert lines(log) == [b"before", b"after"]
 
 
 @pytest.fixture
