@@ -143,7 +143,7 @@ class Queue:
 
     def check(self, task: Task) -> None:
         """Whether this can be a task; Invalid says why not."""
-        if type(task) is not Task:
+        if not isinstance(task, Task):
             raise errors.Invalid(f"{task!r:.60} is no task", hint="Write Task(id='', title='Fix the login').")
         check_task(task)
         if "race" in task.extra:
