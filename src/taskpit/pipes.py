@@ -170,13 +170,14 @@ class Pipe:
         """Wait for the bell, or for a foreign writer's text, which becomes a file at once."""
         fd = open_fifo(self.fifo, os.O_RDONLY)
         try:
-            if self._oldest() is not None:
-                return  # it came before we listened
-            text = _read_until_closed(fd, deadline)
+            waits = self._oldest() is None  # else it came before we listened
+            while waits or _has_text(fd):  # what was written while the pipe is open would be gone with it
+                text = _read_until_closed(fd, deadline)
+                if text:
+                    self.post(text)
+                waits = False
         finally:
             os.close(fd)
-        if text:
-            self.post(text)
 
     def acknowledge(self, message: Message) -> None:
         """The message has been dealt with and will not be seen again."""
@@ -258,6 +259,13 @@ def _wait_until_read(fd: int, deadline: float) -> None:
             raise BrokenPipeError
         if time.monotonic() >= deadline:
             raise TimeoutError
+
+
+def _has_text(fd: int) -> bool:
+    """Whether something is written there that nobody has read."""
+    poll = select.poll()
+    poll.register(fd, select.POLLIN)
+    return any(event & select.POLLIN for _, event in poll.poll(0))
 
 
 def _read_until_closed(fd: int, deadline: float) -> bytes:

@@ -6,6 +6,7 @@ Every process here ends within a time limit, and none is waited for by sleeping.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import os
 import signal
@@ -336,6 +337,38 @@ def test_a_foreign_writer_and_one_of_ours_at_once(space, pipe):
     os.close(fd)
     said = [finished(receiver)[1], *received(pipe)]
     assert sorted(said) == [b"first half, second half", b"ours"]
+
+
+@pytest.mark.parametrize("when", [1, 2])
+def test_what_a_foreign_writer_wrote_while_one_of_ours_came_is_not_closed_away(pipe, monkeypatch, when):
+    """It writes all of it between the moment in which our reader opens the pipe and its look at what is there, or
+    while another text becomes a file.
+    """
+    calls = itertools.count()
+    look, post = pipe._oldest, pipe.post
+
+    def write(text):
+        fd = pipe._open_for_writing()
+        os.write(fd, text)
+        os.close(fd)
+
+    def oldest():
+        if next(calls) == 1:  # the pipe is open
+            write(b"theirs")
+            if when == 1:
+                post(b"ours")
+        return look()
+
+    def posted(data):
+        if data == b"theirs" and when == 2:
+            write(b"ours")
+        return post(data)
+
+    monkeypatch.setattr(pipe, "_oldest", oldest)
+    monkeypatch.setattr(pipe, "post", posted)
+    first = pipe.receive(PATIENCE)
+    pipe.acknowledge(first)
+    assert sorted([first.data, *received(pipe)]) == [b"ours", b"theirs"]
 
 
 def test_the_originals_writer_killed_in_the_middle(space, pipe):
