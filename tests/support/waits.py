@@ -21,17 +21,17 @@ def until(met, seconds=PATIENCE):
 
 
 class Leap:
-    """`time` for a module, far ahead from the moment at which something has happened.
+    """`time` for a module, far ahead from the moment at which something has happened, and further at each look.
 
-    A limit that is measured with it ends then and no sooner, however slowly the command starts.
+    A limit that is measured with it ends then and no sooner, however slowly the command starts, or we begin to measure.
     """
 
     def __init__(self, met, seconds=100_000.0):
         self._met, self._ahead, self._by = met, 0.0, seconds
 
     def monotonic(self):
-        if not self._ahead and self._met():
-            self._ahead = self._by
+        if self._ahead or self._met():
+            self._ahead += self._by
         return time.monotonic() + self._ahead
 
     def __getattr__(self, name):
