@@ -21,17 +21,19 @@ def until(met, seconds=PATIENCE):
 
 
 class Leap:
-    """`time` for a module, far ahead from the moment at which something has happened, and further at each look.
+    """`time` for a module, far ahead from the moment at which something has happened.
 
-    A limit that is measured with it ends then and no sooner, however slowly the command starts, or we begin to measure.
+    A limit that is measured with it ends then and no sooner, however slowly the command starts. It stands still for its
+    first two looks, of which one says when a limit ends: what is quick may have happened before.
     """
 
     def __init__(self, met, seconds=100_000.0):
-        self._met, self._ahead, self._by = met, 0.0, seconds
+        self._met, self._ahead, self._by, self._looks = met, 0.0, seconds, 0
 
     def monotonic(self):
-        if self._ahead or self._met():
-            self._ahead += self._by
+        self._looks += 1
+        if not self._ahead and self._looks > 2 and self._met():
+            self._ahead = self._by
         return time.monotonic() + self._ahead
 
     def __getattr__(self, name):
