@@ -65,11 +65,7 @@ class RunDirectory:
 
     def make(self) -> None:
         """It is there, and so is `pit`."""
-        try:
-            there, name = held_directories.at(self.path)
-            os.mkdir(name, dir_fd=there.fd)  # mostly there is none of this name, and a place for it
-        except (FileNotFoundError, FileExistsError):
-            fs.make_dir(self.path)
+        fs.make_dir(self.path)
         if self.bin.startswith(self.path):
             fs.make_dir(self.bin)
             _write_programs(self.bin)
