@@ -5,6 +5,12 @@ from __future__ import annotations
 import pytest
 
 
+@pytest.fixture(autouse=True)
+def _texts(tmp_path, monkeypatch):
+    """What a person wrote and could not be taken is kept with the temporary files: here, with those of the test."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+
+
 @pytest.fixture
 def on_a_terminal(monkeypatch):
     """The next command believes that a person is there."""
