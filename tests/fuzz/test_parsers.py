@@ -78,15 +78,18 @@ def naive_command(value):
     return match[2] if match else ""
 
 
-def naive_continue(self, bullet, lines):
-    for line in lines:
-        bullet.value = f"{bullet.value} {line.strip()}".strip()
-        bullet.count += 1
+def naive_head(self, read=Sheet._read_head):
+    end = read(self)
+    for bullet in self._bullets:
+        bullet.value = ""
+        for line in self._lines[bullet.line : bullet.line + bullet.count]:
+            bullet.value = f"{bullet.value} {line.strip()}".strip()
+    return end
 
 
 SLOW = {
     "commands by backtracking": (markdown, "_between_ticks", naive_command, "pit task"),
-    "values line by line": (Sheet, "_continue", naive_continue, "workspace task"),
+    "values line by line": (Sheet, "_read_head", naive_head, "workspace task"),
 }
 
 

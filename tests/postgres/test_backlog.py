@@ -21,7 +21,7 @@ from taskpit.store.postgres.row_text import as_ending, as_item, as_json, as_row
 from taskpit.task import Claim, End, Result, Said, State, Task, Verdict, Want
 from taskpit.testing import FakeClock
 
-MANY = 1_000_000 if os.environ.get("TASKPIT_LONG") else 10_000
+MANY = 200_000 if os.environ.get("TASKPIT_LONG") else 10_000
 #: No verb on one task looks at more rows than this.
 FEW = 60
 
@@ -207,6 +207,8 @@ def _buffers(store):
 def test_dead_rows_go_once_the_old_transaction_is_over(server, store):
     """While it stays open nobody can clean; the first sweep after it does, not some time later."""
     life = 3000
+    # The server's own cleaning would have the table in the moment of the sweep, which then passes by it.
+    server.sql(f"ALTER TABLE {store.wire.schema}.ready SET (autovacuum_enabled = false)")
     with psycopg.connect(store.address.server) as old:
         old.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         old.execute("SELECT count(*) FROM pg_class")
@@ -217,6 +219,8 @@ def test_dead_rows_go_once_the_old_transaction_is_over(server, store):
     store.wire.drop()  # what a session did is counted when it ends
     counted = "SELECT 1 FROM pg_stat_user_tables WHERE schemaname = %s AND relname = 'ready' AND n_dead_tup > 2000"
     until(lambda: server.sql(counted, store.address.schema))
+    others = "SELECT 1 FROM pg_stat_activity WHERE backend_xmin IS NOT NULL AND pid <> pg_backend_pid()"
+    until(lambda: not server.sql(others))  # such as the server's own, which counts a large table of another test
     store.compost()
     assert _buffers(store) < held_up / 3
     assert len(store.claim(Want(worker="w", lease=60.0))) == 1

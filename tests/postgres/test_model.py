@@ -18,7 +18,7 @@ def test_postgres_like_memory(server):
             return Queue(server.queue(self.clock, CONFIG), CONFIG, self.clock)
 
     plan = settings(
-        max_examples=examples(300, 150),
+        max_examples=examples(60, 30),
         stateful_step_count=30,
         deadline=None,
         suppress_health_check=[HealthCheck.function_scoped_fixture],

@@ -62,7 +62,7 @@ def test_a_served_database_like_memory(server, tmp_path):
             self.served.close()
 
     plan = settings(
-        max_examples=examples(300, 150),
+        max_examples=examples(60, 30),
         stateful_step_count=30,
         deadline=None,
         suppress_health_check=[HealthCheck.function_scoped_fixture],

@@ -17,7 +17,7 @@ from taskpit.queue import Queue
 
 def plan():
     return settings(
-        max_examples=examples(300, 60),
+        max_examples=examples(100, 20),
         stateful_step_count=30,
         deadline=None,
         suppress_health_check=[HealthCheck.function_scoped_fixture],

@@ -211,11 +211,13 @@ class Server:
 
     def cpu(self) -> float:
         """Seconds of the processor that all its processes have used, those that have ended included."""
+        first = self.process.pid
         stats, before = self._stats(), None
-        while before is None or before.keys() != stats.keys():  # one that ends meanwhile would be counted twice
+        # One that ends meanwhile would be counted twice: among those that live, and among those that have ended.
+        while before is None or before.keys() != stats.keys() or before[first][13:15] != stats[first][13:15]:
             stats, before = self._stats(), stats
-        own, ended = stats[self.process.pid][11:13], stats[self.process.pid][13:15]
-        lives = [words[11:13] for pid, words in stats.items() if pid != self.process.pid]
+        own, ended = stats[first][11:13], stats[first][13:15]
+        lives = [words[11:13] for pid, words in stats.items() if pid != first]
         return sum(int(ticks) for words in (own, ended, *lives) for ticks in words) / os.sysconf("SC_CLK_TCK")
 
     def stop(self, how: int = signal.SIGINT) -> None:
@@ -279,7 +281,7 @@ class Server:
 
     def fill(self, store: PostgresStore, many: int) -> None:
         """So many tasks are ready and as many done, at once: what putting them one by one would leave."""
-        store.wire.ask(FILL.replace("{s}", store.wire.schema).replace("{many}", str(2 * many)))
+        store.wire.ask(FILL.replace("{s}", store.wire.schema).replace("{many}", str(2 * many)), slow=True)
 
     def mutate(self, store: PostgresStore, *changes: tuple[str, str]) -> None:
         """One of the queue's functions is another from now on: the naive way, which a test must catch."""

@@ -122,6 +122,7 @@ class ActivityStore(House):
         """`progress.yaml` says so, then the lock is gone."""
         return [ending.finish(self.items, end) for end in ends]
 
+    @verb
     def is_called_off(self, task_id: str) -> bool:
         """Whether a person has cancelled it; its holder may also be asked to stop for the sake of a new plan."""
         return self.items.is_called_off(task_id)
