@@ -40,7 +40,8 @@ test-all: $(VENV)/dev  ## the same tests at full length: every state, every call
 	@$(MAKE) --no-print-directory -j2 -Otarget check read-tests
 	-@sh scripts/system-packages postgres foreign
 	-@sh scripts/system-packages gh
-	TASKPIT_LONG=1 TASKPIT_STATES=0 TASKPIT_LOCK_ROUNDS=1000 TASKPIT_FUZZ=20 TASKPIT_HOSTILE=20000 $(BIN)/pytest -n $(JOBS) --timeout 3000
+	TASKPIT_LONG=1 TASKPIT_STATES=0 TASKPIT_LOCK_ROUNDS=1000 TASKPIT_FUZZ=10 TASKPIT_HOSTILE=10000 \
+	  $(BIN)/pytest -n $(JOBS) --dist worksteal --timeout 3000 --costs
 
 test-agents: $(VENV)/dev  ## the presets with the real CLIs from npm and PyPI against a stand-in model, on loopback only; writes docs/agents-tried.md
 	@sh scripts/agent-clis .cache/agents

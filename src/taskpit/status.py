@@ -7,7 +7,7 @@ wait for me? Each task has exactly one answer, and each surface asks here for it
 from __future__ import annotations
 
 from taskpit.records import Word
-from taskpit.task import State, Verdict
+from taskpit.task import UNREAD, State, Verdict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ STATUSES = (
 )
 LABELS: Mapping[str, str] = {status: status.replace("_", " ").capitalize() for status in STATUSES}
 #: How reasons begin and end that no worker and no time can end, where a task has no hold of its own.
-_BEGINS = ("it cannot be read", "only a person", "it waits for a person", "its needs go round")
+_BEGINS = (UNREAD, "only a person", "it waits for a person", "its needs go round")
 _ENDS = "is for a person"
 #: What each word of `--state` means; also the words of earlier versions.
 _WORDS: Mapping[str, frozenset[Status]] = {

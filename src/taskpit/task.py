@@ -343,6 +343,10 @@ def worker_type(worker: str) -> str:
     return "human" if "@" in worker else "agent"
 
 
+#: How the words begin that stand for what nobody can read: a task's reason to be held, a result's own.
+UNREAD = "it cannot be read"
+
+
 class Card(Value):
     """A task as it stands: what a person looks at."""
 
@@ -362,7 +366,8 @@ class Card(Value):
     #: Results of superseded claims, kept aside.
     late: tuple[str, ...] = ()
     notes: str = ""
-    #: Why no agent may take it by words that are not its task's: its work item's, or that a part of it is for people.
+    #: Why no agent may take it by words that are not its task's: its work item's, that a part of it is for people, or
+    #: that it cannot be read.
     barred: str = ""
 
     @property

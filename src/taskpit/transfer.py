@@ -26,6 +26,7 @@ from taskpit.store import changelog
 from taskpit.store.port import Looking, Store
 from taskpit.task import (
     LISTS,
+    UNREAD,
     Card,
     Claim,
     End,
@@ -105,6 +106,16 @@ def cards_of(store: Looking) -> Iterator[Card]:
             return
 
 
+def unread(card: Card) -> str:
+    """What of this task nobody can read, and so is not carried; empty if all of it is."""
+    ended, barred = card.result.reason if card.result else "", card.barred
+    if ended.startswith(UNREAD):
+        return f"the result of {card.task.id} cannot be read, and is not carried{ended.removeprefix(UNREAD)}"
+    if barred.startswith(UNREAD):
+        return f"{card.task.id} cannot be read, and only its name is carried{barred.removeprefix(UNREAD)}"
+    return ""
+
+
 def events_of(store: Looking) -> list[Event]:
     """The whole changelog, as it stands."""
     events, cursor = new_events(store, "")
@@ -114,13 +125,17 @@ def events_of(store: Looking) -> list[Event]:
 # -- as JSON lines ---------------------------------------------------------------------------------
 
 
-def dump(store: Store) -> Iterator[str]:
-    """The queue as JSON lines: a head, then a line for each work item's header, each task and each event."""
+def dump(store: Store, tell: Callable[[str], None] = lambda _: None) -> Iterator[str]:
+    """The queue as JSON lines: a head, then a line for each work item's header, each task and each event. `tell` hears
+    what cannot be read.
+    """
     paused = store.paused()
     yield _line(kind="queue", schema=SCHEMA, layout=store.info().layout, **({"paused": paused} if paused else {}))
     for item, document in heads_of(store).items():
         yield _line(kind="work_item", id=item, document=document)
     for card in cards_of(store):
+        if said := unread(card):
+            tell(said)
         yield _line(kind="task", **_facts(card))
     for event in events_of(store):
         yield _line(kind="event", **{key: value for key, value in event.as_dict().items() if value})
@@ -234,6 +249,7 @@ def copy(
     if cargo.heads and not hasattr(into, "put_under"):
         named = ", ".join(cargo.heads)
         left += (f"there are no work items there: what {named} had beside activities was not carried",)
+    left += tuple(filter(None, map(unread, cargo.cards)))
     carried = _carried(cargo.heads, into)
     cards = [_kept(card, carried) for card in cargo.cards]
     if cargo.layout != into.info().layout:

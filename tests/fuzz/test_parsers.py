@@ -1,6 +1,6 @@
 """Whatever is put into a parser, it returns or refuses as it says it does: no other error, no end to wait for.
 
-`TASKPIT_FUZZ=20` tries twenty times as much, other texts in every run, and whole megabytes.
+`TASKPIT_FUZZ=10` tries ten times as much, other texts in every run, and whole megabytes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Random hostile files through every consumer, in all four layouts: no crash, no hang, nothing outside touched or told.
 
 Files of a queue that was lived in are spoilt (words replaced, cut, doubled, stuffed), moved to places where others
-are read, and called names that lead elsewhere. `TASKPIT_HOSTILE=20000` consumers are run in all by `make test-all`,
+are read, and called names that lead elsewhere. `TASKPIT_HOSTILE=10000` consumers are run in all by `make test-all`,
 each time on other files: a failure names its seed, and `TASKPIT_HOSTILE_SEED` makes the same files again.
 """
 

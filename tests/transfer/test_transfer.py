@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import json
 import os
 import shutil
@@ -9,13 +11,14 @@ from pathlib import Path
 
 import pytest
 from boxes import FAST, LAYOUTS, load, make, make_fast, pit, read, reopened, write
-from faults import killed_at, record
+from faults import fail_at, killed_at, record
 
 from taskpit import layouts, transfer
 from taskpit.cli.main import main
 from taskpit.clock import iso
-from taskpit.errors import Conflict, Invalid
+from taskpit.errors import Conflict, Invalid, Storage
 from taskpit.keeper import sweep
+from taskpit.queue import Queue
 from taskpit.store.memory import MemoryStore
 from taskpit.task import Done, Event, Evidence, Failed, Said, Split, State, Task, Verdict, Want
 from taskpit.testing import FakeClock
@@ -240,6 +243,71 @@ def test_killed_at_any_call_and_resumed(other, tmp_path, clock):
         target.close()
         shutil.rmtree(root)
     source.close()
+
+
+@pytest.mark.parametrize("other", LAYOUTS)
+def test_any_call_is_refused_and_the_same_process_tries_again(other, tmp_path, clock):
+    """With too many files open it says so, and the next try brings everything once, although nothing is opened anew."""
+    source = make(tmp_path / "a", "workspace", clock)
+    source.store.put([Task(id="task_001", title="one"), Task(id="task_002", title="two")])
+    finish(source, "task_001", Failed(error="once", kind="infra"))
+    clock.advance(10_000)
+    finish(source, "task_001", Done(output="done"))
+    wanted = picture(source)
+    whole = make(tmp_path / "whole", other, clock)
+    with record() as calls:
+        move(source, whole)
+    whole.close()
+    for number in range(1, len(calls) + 1, 1 if os.environ.get("TASKPIT_LONG") else 19):
+        root = str(tmp_path / str(number))
+        target = make(root, other, clock)
+        with fail_at(number, errno.EMFILE), contextlib.suppress(Storage):
+            move(source, target)
+        new_ids = dict(move(source, target).mapped)
+        assert picture(target) == {new_ids.get(key, key): value for key, value in wanted.items()}, calls[number - 1]
+        sweep(target)
+        sweep(target)
+        assert target.store.check() == [], calls[number - 1]
+        target.close()
+        shutil.rmtree(root)
+    source.close()
+
+
+@pytest.mark.parametrize("other", LAYOUTS)
+@pytest.mark.parametrize("how", ["convert", "export"])
+def test_what_nobody_can_read_is_held_there_and_told(how, other, tmp_path):
+    """It was a ready task without a text there, "compared", and a worker took it."""
+    old, new = str(tmp_path / "old"), str(tmp_path / "new")
+    assert pit("init", old).code == 0
+    for title in ("done", "held by a worker", "large", "fine"):
+        assert pit("-C", old, "add", title).code == 0
+    for number in ("1", "2"):
+        assert pit("-C", old, "claim", number, "--as", "w").code == 0
+    assert pit("-C", old, "done", "1", "--as", "w").code == 0
+    for result in (*Path(old, "done").glob("*0001*"), Path(old, ".taskpit/outcomes/0001~done")):
+        result.unlink()
+        result.mkdir()
+    (claimed,) = Path(old, "claimed").glob("*0002*")
+    claimed.write_bytes(b"\xff\xfe")
+    (large,) = Path(old, "food").glob("*0003*")
+    large.write_bytes(b"#" * 3_000_000)
+    os.utime(large, (1, 1))  # nobody writes it any more
+    if how == "convert":
+        answer = pit("-C", old, "convert", new, "--layout", other, "--release")
+    else:
+        answer = pit("-C", old, "export", "-o", f"{new}.jsonl")
+        assert pit("init", new, "--layout", other).code == 0
+        again = pit("-C", new, "import", f"{new}.jsonl")
+        assert again.code == 0, again.err
+        assert "0003 is held there: it cannot be read: it is too large" in again.out
+    assert answer.code == 0, answer.err
+    assert "the result of 0001 cannot be read, and is not carried: " in answer.err
+    assert "0002 cannot be read, and only its name is carried: " in answer.err
+    assert "0003 cannot be read, and only its name is carried: it is too large" in answer.err
+    assert "0004" not in answer.err
+    queue = Queue.open(new)
+    assert [claim.task.title for claim in queue.claim("w", count=9)] == ["fine"]
+    queue.close()
 
 
 @pytest.mark.parametrize("other", LAYOUTS)

@@ -21,12 +21,12 @@ from taskpit.task import State
 def _export(args: Args, context: Context) -> Reply:
     """Write the whole queue as JSON lines: every task with its id, state, result, tries and notes, then the
     changelog. `pit import` of the same brings it into any queue, whatever its layout: work items go where there
-    are such, and elsewhere what they barred is held.
+    are such, and elsewhere what they barred is held. Of what nobody can read only the name goes, held; that is said.
 
     pit export > queue.jsonl
     pit -C elsewhere import queue.jsonl
     """
-    lines = map(harmless, transfer.dump(context.queue.store))
+    lines = map(harmless, transfer.dump(context.queue.store, context.warn))
     count = 0
     if not args.output:
         # Straight to standard output: these lines are for programs, and cleaning them would change them.

@@ -6,6 +6,7 @@ anybody is told that it is not there.
 
 from __future__ import annotations
 
+import errno
 from itertools import repeat
 
 from taskpit import fs, jsontext, rules, schema
@@ -17,7 +18,7 @@ from taskpit.store.folder import IDS, LARGEST_RESULT, LATE, NOTES, OUTCOMES, TRI
 from taskpit.store.ids import waiting
 from taskpit.store.in_use import excluded, in_use
 from taskpit.store.leases import standing
-from taskpit.task import Card, Page, Result, State, Task, Try, Verdict
+from taskpit.task import UNREAD, Card, Page, Result, State, Task, Try, Verdict
 from taskpit.text import read_json
 
 TYPE_CHECKING = False
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 LOOKS = 5
 #: So many ready tasks are asked for at a time.
 SOME = 1000
+#: What the machine refuses says nothing about a file.
+OURS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 #: Where files that are still being written stand among the ready tasks: after all of them.
 AT_LAST: list[object] = [1 << 62, 0.0, 0, ""]
 #: States in the order a page shows them.
@@ -186,8 +189,8 @@ def _ready_card(store: FileStore, spot: Spot, ready: _Ready, known: tuple[Task, 
     except Invalid as error:
         if not unfinished and not isinstance(error, Unreadable) and folder.being_written(path, here):
             unfinished = "it is still being written"
-        reason = unfinished or f"it cannot be read: {error.message}"
-        return Card(task=stub(spot), state=State.READY, held=reason)
+        reason = unfinished or f"{UNREAD}: {error.message}"
+        return Card(task=stub(spot), state=State.READY, held=reason, barred=f"{UNREAD}: {unfinished or error.message}")
     reason = unfinished or held(task, folder.clock.now(), ready.state_of)
     if reason and task.needs:
         reason = held_in_circle(task, ready.tangled) or reason
@@ -200,14 +203,18 @@ def _claimed_card(folder: Folder, spot: Spot) -> Card | None:
     status = fs.status(folder.at(spot.path))
     if status is None:
         return None
+    barred = ""
     try:
         task = folder.load(spot, folder.at(spot.path))
     except FileNotFoundError:
         return None
-    except Invalid:
-        task = stub(spot)
+    except Invalid as error:
+        task, barred = stub(spot), f"{UNREAD}: {error.message}"
     lives, until = standing(folder, spot, status)
-    return Card(task=task, state=State.CLAIMED, worker=spot.worker, since=status.st_ctime, until=until, alive=lives)
+    since = status.st_ctime
+    return Card(
+        task=task, state=State.CLAIMED, worker=spot.worker, since=since, until=until, alive=lives, barred=barred
+    )
 
 
 def _finished_card(folder: Folder, task_id: str) -> Card | None:
@@ -252,7 +259,9 @@ def _result_card(folder: Folder, spot: Spot, path: str) -> Card:
             return _result_card(folder, spot, outcome)  # archived since it was listed
         result = result.replace(reason="it was called finished without a result")
     except (OSError, Invalid) as error:
-        result = result.replace(reason=f"it cannot be read: {error}")
+        if isinstance(error, OSError) and error.errno in OURS:
+            raise
+        result = result.replace(reason=f"{UNREAD}: {error}")
     task = task or _ended_task(folder, spot, verdict) or folder.original(spot.id) or stub(spot)
     return Card(task=task, state=verdict.state, result=result)
 

@@ -14,17 +14,13 @@ from taskpit.store.activities.items import Items
 from taskpit.store.folder import LARGEST_RESULT, LATE
 from taskpit.store.in_use import excluded, starts
 from taskpit.store.leases import alive
-from taskpit.task import Card, State, Task, Verdict
+from taskpit.task import UNREAD, Card, State, Task, Verdict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from taskpit.store.locks import LockFile
-
-
-#: How the reason begins that holds what has words nobody can read.
-UNREADABLE = "it cannot be read"
 
 
 class ActivityState(Value):
@@ -167,7 +163,7 @@ class ActivityStates:
         spot = names.place(task_id)
         progress = self._progress.get(spot.item) if spot else None
         if progress is None and spot is not None and spot.item in self.broken:
-            reason = f"it cannot be read: {self.broken[spot.item].message}"
+            reason = f"{UNREAD}: {self.broken[spot.item].message}"
             return Card(task=Task(id=task_id, title=spot.item), state=State.READY, held=reason)
         if progress is None or spot is None:
             return None
@@ -289,14 +285,14 @@ def whole(progress: Progress) -> Task:
     try:
         return names.load(progress.item, fields)
     except Invalid as error:
-        return Task(id=progress.item, title=progress.title, hold=f"{UNREADABLE}: {error.message}")
+        return Task(id=progress.item, title=progress.title, hold=f"{UNREAD}: {error.message}")
 
 
 def _own_task(progress: Progress) -> Task:
     try:
         return progress.as_task()
     except Invalid as error:
-        return Task(id=progress.item, title=progress.title, hold=f"{UNREADABLE}: {error.message}")
+        return Task(id=progress.item, title=progress.title, hold=f"{UNREAD}: {error.message}")
 
 
 def _own_status(progress: Progress) -> str:

@@ -8,10 +8,10 @@ from taskpit.layouts.activities import load_result
 from taskpit.layouts.progress import ENDED, Progress, status_of
 from taskpit.store import changelog
 from taskpit.store.activities.items import BeingWritten, Items
-from taskpit.store.activities.states import UNREADABLE, ActivityStates, whole
+from taskpit.store.activities.states import ActivityStates, whole
 from taskpit.store.folder import LATE
 from taskpit.store.port import Lapse, Mend
-from taskpit.task import Claim, Lock, State, Verdict
+from taskpit.task import UNREAD, Claim, Lock, State, Verdict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def check(items: Items) -> list[Mend]:
     found += [Mend(kind="folder not used", what=item, details=name) for item, name in items.twins()]
     for standing in standings.values():
         task = standing.activity.task
-        if task.hold.startswith(UNREADABLE):
+        if task.hold.startswith(UNREAD):
             found.append(Mend(kind="unreadable", what=task.id, details=task.hold))
         if standing.seen is not None and standing.seen.trouble:
             found.append(Mend(kind="unreadable lock", what=task.id, details=standing.seen.trouble))
@@ -129,7 +129,7 @@ def check(items: Items) -> list[Mend]:
     for progress in items.readable():
         known = [key for key, _ in progress.entries()]
         reason = whole(progress).hold if known else ""
-        if reason.startswith(UNREADABLE):
+        if reason.startswith(UNREAD):
             found.append(Mend(kind="unreadable", what=progress.item, details=reason))
         found += [Mend(kind="no activity", what=progress.item, details=told) for told in progress.odd()]
         found += [
