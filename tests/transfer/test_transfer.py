@@ -20,7 +20,8 @@ from taskpit.errors import Conflict, Invalid, Storage
 from taskpit.keeper import sweep
 from taskpit.queue import Queue
 from taskpit.store.memory import MemoryStore
-from taskpit.task import Done, Event, Evidence, Failed, Said, Split, State, Task, Verdict, Want
+from taskpit.store.postgres.row_text import read_result
+from taskpit.task import Card, Done, Event, Evidence, Failed, Said, Split, State, Task, Verdict, Want
 from taskpit.testing import FakeClock
 
 PAIRS = [(one, other) for one in LAYOUTS for other in LAYOUTS]
@@ -308,6 +309,11 @@ def test_what_nobody_can_read_is_held_there_and_told(how, other, tmp_path):
     queue = Queue.open(new)
     assert [claim.task.title for claim in queue.claim("w", count=9)] == ["fine"]
     queue.close()
+
+
+def test_a_row_of_a_database_that_is_no_result_is_told():
+    card = Card(task=Task(id="0001", title="one"), state=State.DONE, result=read_result("[]", "0001", "done"))
+    assert transfer.unread(card).startswith("the result of 0001 cannot be read, and is not carried: ")
 
 
 @pytest.mark.parametrize("other", LAYOUTS)

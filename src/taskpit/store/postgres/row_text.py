@@ -9,7 +9,7 @@ from contextlib import suppress
 from taskpit import jsontext, schema
 from taskpit.errors import Invalid
 from taskpit.rules import order
-from taskpit.task import SPLIT_FROM, Claim, End, Event, Result, Task, Try, Verdict, worker_type
+from taskpit.task import SPLIT_FROM, UNREAD, Claim, End, Event, Result, Task, Try, Verdict, worker_type
 from taskpit.text import read_json
 
 TYPE_CHECKING = False
@@ -85,7 +85,7 @@ def read_result(doc: str, task_id: str, verdict: str) -> Result:
     try:
         return result_of(doc)
     except (Invalid, ValueError, TypeError) as error:
-        return Result(id=task_id, verdict=Verdict(verdict), reason=f"{UNREADABLE}: {str(error)[:300]}")
+        return Result(id=task_id, verdict=Verdict(verdict), reason=f"{UNREAD}: {str(error)[:300]}")
 
 
 def read_tries(docs: Iterable[str]) -> tuple[Try, ...]:
