@@ -276,10 +276,10 @@ def _read_until_closed(fd: int, deadline: float) -> bytes:
     until = deadline
     while True:
         left = until - time.monotonic()
-        if left <= 0:
-            return b"".join(chunks)
-        if not poll.poll(left * 1000):
-            continue
+        if not poll.poll(max(left, 0.0) * 1000):
+            if left > 0:
+                continue
+            return b"".join(chunks)  # what is there is read first, however late it is
         try:
             chunk = os.read(fd, 65536)
         except BlockingIOError:

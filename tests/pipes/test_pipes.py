@@ -415,6 +415,23 @@ def test_a_writer_that_stops_in_the_middle_and_never_ends(pipe, monkeypatch):
     assert answer == [b"half"]
 
 
+@pytest.mark.timeout(60)
+def test_who_begins_when_our_time_is_over_is_heard_and_not_looked_at_for_ever(pipe, monkeypatch):
+    """Text that came between our last look and our last word was seen again and again, and never read."""
+    monkeypatch.setattr(pipes, "SILENCE", 0.05)
+    writers = []
+
+    def begins():
+        writers.append(pipes.open_fifo(pipe.fifo, os.O_WRONLY))
+        os.write(writers[0], b"late")
+
+    with monkeypatch.context() as moment:
+        moment.setattr(pipe, "_oldest", begins)
+        pipe._listen(time.monotonic() - 1)
+    os.close(writers[0])
+    assert pipe.receive(0).data == b"late"
+
+
 # -- peers that are not there ----------------------------------------------------------------------
 
 
