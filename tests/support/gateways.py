@@ -85,7 +85,8 @@ class Cutter:
         self._turn = threading.Lock()
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.address = f"http://127.0.0.1:{self._listener.getsockname()[1]}/q"
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._door = threading.Thread(target=self._accept, daemon=True)
+        self._door.start()
 
     def _accept(self):
         while True:
@@ -176,6 +177,9 @@ class Cutter:
         return RemoteStore(address if patience is None else address.replace(patience=patience), **more)
 
     def close(self):
+        """Nobody comes in any more, and who is in goes: a door that was only closed let in who stood before it."""
+        self._listener.shutdown(socket.SHUT_RDWR)  # which wakes who waits there; closing it does not
+        self._door.join(PATIENCE)
         self._listener.close()
         self.cut()
 
