@@ -104,6 +104,16 @@ def finish(queue, task_id, outcome):
     assert queue.finish(claim, outcome)[0] is Said.OK
 
 
+def with_a_past(tmp_path, clock):
+    """A queue of two tasks, one of which is done at its second attempt."""
+    queue = make(tmp_path / "a", "workspace", clock)
+    queue.store.put([Task(id="task_001", title="one"), Task(id="task_002", title="two")])
+    finish(queue, "task_001", Failed(error="once", kind="infra"))
+    clock.advance(10_000)
+    finish(queue, "task_001", Done(output="done"))
+    return queue
+
+
 def move(source, target, step=lambda _: None):
     """What `convert` does."""
     kind = layouts.get(target.store.info().layout)
@@ -217,11 +227,7 @@ def test_interrupted_after_every_task_and_resumed(one, other, tmp_path, clock):
 @pytest.mark.parametrize("other", LAYOUTS)
 def test_killed_at_any_call_and_resumed(other, tmp_path, clock):
     """Also between taking a task in the new place and giving it its result."""
-    source = make(tmp_path / "a", "workspace", clock)
-    source.store.put([Task(id="task_001", title="one"), Task(id="task_002", title="two")])
-    finish(source, "task_001", Failed(error="once", kind="infra"))
-    clock.advance(10_000)
-    finish(source, "task_001", Done(output="done"))
+    source = with_a_past(tmp_path, clock)
     source.note("task_002", "mind the gap", "ann")
     wanted = picture(source)
     whole = make(tmp_path / "whole", other, clock)
@@ -249,11 +255,7 @@ def test_killed_at_any_call_and_resumed(other, tmp_path, clock):
 @pytest.mark.parametrize("other", LAYOUTS)
 def test_any_call_is_refused_and_the_same_process_tries_again(other, tmp_path, clock):
     """With too many files open it says so, and the next try brings everything once, although nothing is opened anew."""
-    source = make(tmp_path / "a", "workspace", clock)
-    source.store.put([Task(id="task_001", title="one"), Task(id="task_002", title="two")])
-    finish(source, "task_001", Failed(error="once", kind="infra"))
-    clock.advance(10_000)
-    finish(source, "task_001", Done(output="done"))
+    source = with_a_past(tmp_path, clock)
     wanted = picture(source)
     whole = make(tmp_path / "whole", other, clock)
     with record() as calls:

@@ -164,7 +164,7 @@ class ActivityStates:
         progress = self._progress.get(spot.item) if spot else None
         if progress is None and spot is not None and spot.item in self.broken:
             reason = f"{UNREAD}: {self.broken[spot.item].message}"
-            return Card(task=Task(id=task_id, title=spot.item), state=State.READY, held=reason)
+            return Card(task=Task(id=task_id, title=spot.item), state=State.READY, held=reason, barred=reason)
         if progress is None or spot is None:
             return None
         return (
