@@ -66,6 +66,8 @@ class Cargo(Value):
     heads: Heads = {}
     #: Who paused it, why and until when.
     paused: str = ""
+    #: Work items that nobody can read, in sentences.
+    unread: tuple[str, ...] = ()
 
 
 class Moved(Value):
@@ -86,7 +88,14 @@ class Moved(Value):
 def cargo_of(store: Store) -> Cargo:
     """Everything."""
     cards, events = tuple(cards_of(store)), tuple(events_of(store))
-    return Cargo(cards=cards, events=events, layout=store.info().layout, heads=heads_of(store), paused=store.paused())
+    return Cargo(
+        cards=cards,
+        events=events,
+        layout=store.info().layout,
+        heads=heads_of(store),
+        paused=store.paused(),
+        unread=unread_items(store, {card.task.id for card in cards}),
+    )
 
 
 def heads_of(store: Looking) -> Heads:
@@ -116,6 +125,14 @@ def unread(card: Card) -> str:
     return ""
 
 
+def unread_items(store: Store, listed: set[str]) -> tuple[str, ...]:
+    """Work items of which no task is listed, since their file cannot be read."""
+    if store.info().layout != "activities":
+        return ()
+    lost = (one for one in store.check() if one.kind == "unreadable" and one.what not in listed)
+    return tuple(f"{one.what} cannot be read, and nothing of it is carried: {one.details}" for one in lost)
+
+
 def events_of(store: Looking) -> list[Event]:
     """The whole changelog, as it stands."""
     events, cursor = new_events(store, "")
@@ -133,10 +150,14 @@ def dump(store: Store, tell: Callable[[str], None] = lambda _: None) -> Iterator
     yield _line(kind="queue", schema=SCHEMA, layout=store.info().layout, **({"paused": paused} if paused else {}))
     for item, document in heads_of(store).items():
         yield _line(kind="work_item", id=item, document=document)
+    listed = set()
     for card in cards_of(store):
+        listed.add(card.task.id)
         if said := unread(card):
             tell(said)
         yield _line(kind="task", **_facts(card))
+    for said in unread_items(store, listed):
+        tell(said)
     for event in events_of(store):
         yield _line(kind="event", **{key: value for key, value in event.as_dict().items() if value})
 
@@ -249,7 +270,7 @@ def copy(
     if cargo.heads and not hasattr(into, "put_under"):
         named = ", ".join(cargo.heads)
         left += (f"there are no work items there: what {named} had beside activities was not carried",)
-    left += tuple(filter(None, map(unread, cargo.cards)))
+    left += (*filter(None, map(unread, cargo.cards)), *cargo.unread)
     carried = _carried(cargo.heads, into)
     cards = [_kept(card, carried) for card in cargo.cards]
     if cargo.layout != into.info().layout:

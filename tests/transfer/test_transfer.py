@@ -313,6 +313,22 @@ def test_what_nobody_can_read_is_held_there_and_told(how, other, tmp_path):
     queue.close()
 
 
+@pytest.mark.parametrize(
+    "words", [("convert", "new", "--layout", "pit"), ("export", "-o", "new")], ids=lambda it: it[0]
+)
+def test_a_work_item_that_nobody_can_read_is_told(words, tmp_path):
+    """It was left out without a word."""
+    old = str(tmp_path / "old")
+    assert pit("init", old, "--layout", "activities").code == 0
+    for title in ("one", "two"):
+        assert pit("-C", old, "add", title).code == 0
+    (Path(old) / "WI-001-one" / "progress.yaml").write_text("\t: [\n")
+    answer = pit("-C", old, *(str(tmp_path / word) if word == "new" else word for word in words))
+    assert answer.code == 0, answer.err
+    assert "WI-001 cannot be read, and nothing of it is carried: " in answer.err
+    assert "WI-002" not in answer.err
+
+
 def test_a_row_of_a_database_that_is_no_result_is_told():
     card = Card(task=Task(id="0001", title="one"), state=State.DONE, result=read_result("[]", "0001", "done"))
     assert transfer.unread(card).startswith("the result of 0001 cannot be read, and is not carried: ")
