@@ -76,7 +76,7 @@ def test_a_session_shows_keeps_and_minds_its_claim(project, setup, model, tmp_pa
     queue = Queue.open(str(project / "pit"))
     queue.put([Task(id="", title="Try it")])
     home = tmp_path / "home"
-    home.mkdir()
+    home.mkdir(exist_ok=True)
     trusted = {"projects": {str(project): {"hasTrustDialogAccepted": True}}, "hasCompletedOnboarding": True}
     (home / ".claude.json").write_text(json.dumps(trusted))
     env = {
