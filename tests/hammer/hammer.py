@@ -113,6 +113,7 @@ class Hammer:
 def settle(job):
     """Sweep and do what is left, undisturbed; the queue afterwards, and what still is not finished."""
     queue = job.queue()
+    time.sleep(job.lease)  # whoever died in its last step is not young any more: half a put, too, is a task to be done
     deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
         sweep(queue)
@@ -127,7 +128,6 @@ def settle(job):
         if not open_tasks:
             break
         time.sleep(0.1)  # some leases are still to run out
-    time.sleep(job.lease)  # whoever died in its last step is not young any more
     sweep(queue)
     return queue, [f"after {PATIENCE:.0f} s in peace {open_tasks} tasks are not finished"] if open_tasks else []
 
