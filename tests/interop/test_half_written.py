@@ -111,7 +111,8 @@ from taskpit.watch import Watch
 Watch._open = lambda self: None
 sys.exit(main(sys.argv[1:]))
 """
-#: How many of each writer: among activities a look reads every work item, so that what they take grows with the square.
+#: How many of each writer: a work item of this size is read and written several times by a YAML library in Python, two
+#: seconds of processor for each.
 MANY = {("pit", True): 1000, ("activities", True): 15, ("activities", False): 15}
 POOLS = [(layout, told, MANY.get((layout, told), 60)) for layout in TASKS for told in (True, False)]
 
