@@ -31,6 +31,11 @@ class Agents(Pit):
         except FileNotFoundError:
             return []
 
+    def has_children(self):
+        """Whether an agent has told of a child: its note is there before there is anything in it."""
+        path = f"{self.root}/children"
+        return os.path.exists(path) and os.path.getsize(path) > 0
+
     def children(self):
         with open(f"{self.root}/children", encoding="utf-8") as file:
             found = [int(line) for line in file]

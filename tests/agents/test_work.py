@@ -84,7 +84,7 @@ def test_who_is_not_logged_in_stops_the_pool(pit):
 def test_a_killed_pool_leaves_no_agent_and_the_next_one_goes_on_in_its_session(pit):
     (task,) = pit.put("hangs: a task")
     pool = pit.start("--agent", "claude")
-    until(lambda: os.path.exists(f"{pit.root}/children"))
+    until(pit.has_children)
     os.kill(pool.pid, signal.SIGKILL)
     pool.wait()
     until(lambda: not any(map(alive, pit.children())))

@@ -177,11 +177,16 @@ read_until(b"times")
 os.waitpid(number, 0)
 sys.stdout.write(seen.decode())
 """
+#: It waits for both at once: a signal that comes just before a read would be heard only after it.
 COMMAND = """
-import os, signal, sys
-told = []
+import os, select, signal, sys
+told, (wakes, wake) = [], os.pipe()
+os.set_blocking(wake, False)
 signal.signal(signal.SIGINT, lambda *_: (told.append(1), os.write(1, b"interrupted\\n")))
+signal.set_wakeup_fd(wake)
 print("ready", flush=True)
+while 0 not in select.select([0, wakes], [], [])[0]:
+    os.read(wakes, 1)
 sys.stdin.readline()
 print(len(told), "times", flush=True)
 """
