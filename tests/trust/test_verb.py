@@ -73,7 +73,7 @@ def test_a_workers_command_cannot_say_it(clone):
 )
 def test_what_is_trusted_for_one_command_is_so_for_that_one_only(clone, line):
     """What a command adds to a trusted queue is trusted with it: the variable made a record of all that was there."""
-    words = line.format(pit=clone.pit).split()
+    words = [word.format(pit=clone.pit) for word in line.split()]
     assert run(*words, env={**clone.mine, "TASKPIT_TRUST": "1"}).code == 0
     assert clone("trust").code == 9
     (clone.pit / "agents.toml").unlink()
