@@ -143,6 +143,7 @@ def _unmoved(*_: object) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "needs(*programs): skipped where one of them is not on the path")
+    config.addinivalue_line("markers", "long(why): by `make test-all` only; why says what `make test` has in its place")
     begin()
 
 
@@ -172,7 +173,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    kept = rotation.layouts(items)
+    kept = {item for item in rotation.layouts(items) if rotation.LONG or not item.get_closest_marker("long")}
     left = [item for item in items if item not in kept]
     if left:
         config.hook.pytest_deselected(items=left)
