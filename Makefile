@@ -25,10 +25,12 @@ demo: $(VENV)/installed  ## a snake pit and its crew at work, in a temporary fol
 	@$(BIN)/pit demo
 
 test: $(VENV)/dev  ## everything a change must pass
-	@$(MAKE) --no-print-directory -j2 -Otarget check read-tests
-	$(BIN)/pytest -n $(JOBS) --dist worksteal --costs
+	@$(MAKE) --no-print-directory -j2 -Otarget check-style read-tests
+	@$(MAKE) --no-print-directory check-types > $(VENV)/types.txt 2>&1 & types=$$!; \
+	  $(BIN)/pytest -n $(JOBS) --dist worksteal --costs; code=$$?; \
+	  wait $$types || code=1; cat $(VENV)/types.txt; exit $$code
 
-test-failed: $(VENV)/dev  ## the tests that failed in the last run, one after another
+test-failed: check  ## the tests that failed in the last run, one after another
 	@test -s .pytest_cache/v/cache/lastfailed || { echo "No test failed in the last run: what was red is above."; exit 1; }
 	@echo "These tests were red and run again by themselves:"
 	$(BIN)/pytest -v --randomly-seed=last --randomly-dont-reorganize --last-failed --last-failed-no-failures none
