@@ -2,8 +2,8 @@
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
-# Some tests wait more than they work: on a small machine there are more of them at a time than cores.
-JOBS   ?= $(shell n=$$(nproc 2>/dev/null || echo 2); [ $$n -lt 4 ] && echo 4 || echo $$n)
+# Tests wait, too: four at a time leave a seventh of two cores idle, six leave nothing.
+JOBS   ?= $(shell n=$$(nproc 2>/dev/null || echo 2); [ $$n -lt 6 ] && echo 6 || echo $$n)
 QUICK  ?= tests/policy tests/layouts tests/meta tests/board tests/search tests/importers tests/setup tests/store
 # What tests the store and all above it that decides, in its own process.
 CORE   ?= tests/store tests/policy tests/layouts tests/conformance tests/locks tests/races tests/mailbox tests/workspace tests/activities tests/library tests/transfer tests/doctor
@@ -25,12 +25,10 @@ demo: $(VENV)/installed  ## a snake pit and its crew at work, in a temporary fol
 	@$(BIN)/pit demo
 
 test: $(VENV)/dev  ## everything a change must pass
-	@$(MAKE) --no-print-directory -j2 -Otarget check-style read-tests
-	@$(MAKE) --no-print-directory check-types > $(VENV)/types.txt 2>&1 & types=$$!; \
-	  $(BIN)/pytest -n $(JOBS) --dist worksteal --costs; code=$$?; \
-	  wait $$types || code=1; cat $(VENV)/types.txt; exit $$code
+	@$(MAKE) --no-print-directory -j3 -Otarget check read-tests
+	$(BIN)/pytest -n $(JOBS) --dist worksteal --costs
 
-test-failed: check  ## the tests that failed in the last run, one after another
+test-failed: $(VENV)/dev  ## the tests that failed in the last run, one after another
 	@test -s .pytest_cache/v/cache/lastfailed || { echo "No test failed in the last run: what was red is above."; exit 1; }
 	@echo "These tests were red and run again by themselves:"
 	$(BIN)/pytest -v --randomly-seed=last --randomly-dont-reorganize --last-failed --last-failed-no-failures none
@@ -140,13 +138,14 @@ $(VENV)/installed: $(VENV)/python pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --editable .
 	@touch $@
 
-# Most of what comes along is never imported: Python compiles what is when it first is.
-$(VENV)/dev: $(VENV)/installed
-	@sh scripts/system-packages git
-	@{ sh scripts/system-packages strace tmux browser; sh scripts/axe $(VENV); } & \
-	  $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt --group dev --group postgres; \
+# What builds this program comes along, and what is fetched for the tests and what the system has do not wait for each other.
+# Most of it is never imported: Python compiles what is when it first is.
+$(VENV)/dev: $(VENV)/python pyproject.toml constraints.txt
+	@{ sh scripts/system-packages git strace tmux browser; sh scripts/axe $(VENV); } & \
+	  $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt --group dev --group postgres \
+	  && $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .; \
 	  code=$$?; wait; exit $$code
-	@touch $@
+	@touch $(VENV)/installed $@
 
 $(VENV)/supply: $(VENV)/python supply.txt
 	$(PYTHON) -m venv $@

@@ -33,9 +33,8 @@ VERSIONS = ("3.11", "3.12", "3.13", "3.14", "3.15")
 BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 OPTIONAL = ("git", "strace", "tmux", *BROWSERS, "groff", "script", "zsh", "fish")
 NOBODY = 65534
-JOBS = max(4, os.cpu_count() or 2)
-#: So many of those that wait: no processor is left to the busy ones alone.
-MANY = JOBS + 2
+#: As many at a time as in `make test`: no processor is left to the busy ones alone.
+JOBS = max(6, os.cpu_count() or 2)
 #: Once a moody run has told what each test costs, a dear one is in one run of so many.
 TURNS = 6
 RECORD = f"{ROOT}/build/trials.md"
@@ -52,10 +51,10 @@ class Ran(NamedTuple):
     seconds: float
 
 
-def suite(command: Sequence[str], seed: int, jobs: int = JOBS, **how: object) -> Ran:
+def suite(command: Sequence[str], seed: int, **how: object) -> Ran:
     """Run it with this seed, and read what it said at the end."""
     began = time.monotonic()
-    words = [*command, f"--randomly-seed={seed}", "-q", "-rfE", "-n", str(jobs), "--dist", "worksteal"]
+    words = [*command, f"--randomly-seed={seed}", "-q", "-rfE", "-n", str(JOBS), "--dist", "worksteal"]
     ran = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False, **how)
     said = ran.stdout.decode(errors="replace")
     if ran.returncode:
@@ -112,7 +111,7 @@ def moody(runs: int, busy: int, words: Sequence[str]) -> int:
         for number in range(1, runs + 1):
             seed = random.randrange(2**31)  # noqa: S311 - any will do, it is told
             turn = f"--turn={number}/{TURNS}:{costs}" if os.path.exists(costs) else f"--keep-costs={costs}"
-            ran = suite([sys.executable, "-m", "pytest", *chosen, turn], seed, MANY, cwd=ROOT)
+            ran = suite([sys.executable, "-m", "pytest", *chosen, turn], seed, cwd=ROOT)
             tell(f"run {number} of {runs}, seed {seed}: {ran.summary}")
             for failure in ran.failures:
                 tell(f"  pytest --randomly-seed={seed} '{failure}'")
