@@ -16,3 +16,11 @@ settings.register_profile(
     "patient", max_examples=examples(100, 2), deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("patient")
+
+
+@pytest.fixture
+def clock():
+    """A clock that stands until the test moves it."""
+    from taskpit.testing import FakeClock
+
+    return FakeClock()

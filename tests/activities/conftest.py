@@ -5,13 +5,6 @@ from __future__ import annotations
 import pytest
 from workitems import make
 
-from taskpit.testing import FakeClock
-
-
-@pytest.fixture
-def clock():
-    return FakeClock()
-
 
 @pytest.fixture
 def queue(tmp_path, clock):

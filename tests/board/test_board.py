@@ -14,12 +14,6 @@ from taskpit.errors import Storage
 from taskpit.queue import Queue
 from taskpit.store.memory import MemoryStore
 from taskpit.task import Ask, Done, Failed, Release, Task
-from taskpit.testing import FakeClock
-
-
-@pytest.fixture
-def clock():
-    return FakeClock()
 
 
 @pytest.fixture(params=["pit", "mailbox", "workspace", "memory"])

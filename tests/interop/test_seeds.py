@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 
 import pytest
-from boxes import load, make_fast, pit, read, write
+from boxes import ORIGINAL_TASK, load, make_fast, pit, read, write
 
 from taskpit.clock import instant
 
@@ -19,31 +19,7 @@ FOOD = """# food-0007-reverse-string
 - **done-when:** `python -m pytest scraps/test_reverse.py -q` is green.
 - **tossed-by:** keeper        # or another snake, if this is a regurgitated sub-task
 """
-TASK = {
-    "id": "task_1234567890",
-    "title": "Implement feature X",
-    "description": "Add feature X with proper error handling",
-    "epic_id": "epic_abc123",
-    "parent_id": "",
-    "sequence_number": 0,
-    "type": "feature",
-    "priority": 1,
-    "status": "ready",
-    "attempts": 0,
-    "max_attempts": 3,
-    "last_error": "",
-    "claimed_by": "",
-    "claimed_at": 0,
-    "operator": "",
-    "verdict": "unknown",
-    "verdict_reason": "",
-    "test_mode": "strict",
-    "test_scope": "diff",
-    "test_command": "",
-    "created_at": 1705862400,
-    "updated_at": 1705862400,
-    "metadata": {"worktree": "/path/to/worktree", "dependencies": []},
-}
+TASK = json.loads(ORIGINAL_TASK)
 RESULT = {"task_id": str, "status": str, "verdict": str, "verdict_reason": str, "output": str}
 RESULT |= {"duration_ms": int, "completed_at": int}
 ERROR = {"task_id": str, "status": str, "error": str, "attempts": int, "last_attempt_at": int, "failed_at": int}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from boxes import ORIGINAL_TASK
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,37 +15,6 @@ from taskpit.layouts.mailbox import SCHEMA, Mailbox
 from taskpit.task import Evidence, Result, State, Task, Verdict
 
 BOX = Mailbox()
-
-ORIGINAL_TASK = """\
-{
-  "id": "task_1234567890",
-  "title": "Implement feature X",
-  "description": "Add feature X with proper error handling",
-  "epic_id": "epic_abc123",
-  "parent_id": "",
-  "sequence_number": 0,
-  "type": "feature",
-  "priority": 1,
-  "status": "ready",
-  "attempts": 0,
-  "max_attempts": 3,
-  "last_error": "",
-  "claimed_by": "",
-  "claimed_at": 0,
-  "operator": "",
-  "verdict": "unknown",
-  "verdict_reason": "",
-  "test_mode": "strict",
-  "test_scope": "diff",
-  "test_command": "",
-  "created_at": 1705862400,
-  "updated_at": 1705862400,
-  "metadata": {
-    "worktree": "/path/to/worktree",
-    "dependencies": []
-  }
-}
-"""
 
 ORIGINAL_RESULT = """\
 {

@@ -23,6 +23,7 @@ from lockers import (
     path_of,
     read,
     spelled,
+    start,
     store,
     write,
     write_and_read_again,
@@ -34,7 +35,6 @@ from taskpit.task import Said
 from taskpit.testing import FakeClock
 
 HERE = os.path.dirname(__file__)
-SUPPORT = os.path.join(os.path.dirname(HERE), "support")
 ROUNDS = int(os.environ.get("TASKPIT_LOCK_ROUNDS", "25"))
 #: How long a stranger stands still at most, in seconds: about as long as ours take with their pauses.
 SLOW = 0.02
@@ -62,19 +62,6 @@ for line in sys.stdin:
     else:
         print("won 0", flush=True)
 """
-
-
-def start(*command):
-    process = subprocess.Popen(
-        command,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": SUPPORT},
-    )
-    assert process.stdout.readline() == "here\n"
-    return process
 
 
 def test_a_free_name_has_one_taker_whoever_wants_it(tmp_path):

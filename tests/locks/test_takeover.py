@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 import time
 
 import pytest
 from faults import record
-from lockers import LONG, NAME, Shifted, holder_of, make, path_of, spelled, store, write
+from lockers import LONG, NAME, Shifted, holder_of, make, path_of, spelled, start, store, write
 from rotation import part
 from waits import PATIENCE
 
@@ -24,7 +23,6 @@ from taskpit.queue import Queue
 from taskpit.store.folder import FENCES
 
 HERE = os.path.dirname(__file__)
-SUPPORT = os.path.join(os.path.dirname(HERE), "support")
 #: Rounds of the contest; a longer one is asked for by the environment.
 ROUNDS = int(os.environ.get("TASKPIT_LOCK_ROUNDS", "25"))
 #: Chance has found what can be found after so many.
@@ -47,16 +45,8 @@ class Contest:
         self.together = 0
 
     def _start(self, worker):
-        process = subprocess.Popen(
-            [sys.executable, f"{HERE}/actors/contender.py", self.root, self.protocol, worker, self.mutant],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "PYTHONPATH": SUPPORT},
-        )
-        assert process.stdout.readline() == "here\n"
-        return process
+        contender = f"{HERE}/actors/contender.py"
+        return start(sys.executable, contender, self.root, self.protocol, worker, self.mutant)
 
     def expire(self, turn):
         """The name has an expired lock: a stranger's, or one of ours."""

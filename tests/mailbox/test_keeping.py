@@ -10,26 +10,8 @@ from boxes import FAST, load, make, make_fast, pit, read, reopened, write
 
 from taskpit.keeper import sweep
 from taskpit.task import Done, Failed, Said, State, Task, Verdict
-from taskpit.testing import FakeClock
 
 DAY = 86400.0
-
-
-@pytest.fixture
-def clock():
-    return FakeClock()
-
-
-@pytest.fixture
-def queue(tmp_path, clock):
-    queue = make(tmp_path / "box", "mailbox", clock)
-    yield queue
-    queue.close()
-
-
-@pytest.fixture
-def box(queue):
-    return queue.store.folder.root
 
 
 def put(queue, task_id="x", **fields):

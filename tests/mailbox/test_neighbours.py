@@ -8,13 +8,12 @@ import subprocess
 from collections import Counter
 
 import pytest
-from boxes import LEASE, ended, load, make, make_fast, pit, python, reopened, write
+from boxes import LEASE, ended, load, make_fast, pit, python, reopened, write
 
 from taskpit.keeper import sweep
 from taskpit.layouts.mailbox import SCHEMA
 from taskpit.queue import Queue
 from taskpit.task import Done, Said, State, Task
-from taskpit.testing import FakeClock
 
 OURS = """
 import sys
@@ -47,23 +46,6 @@ while :; do
   [ "$found" ] || exit 0
 done
 """
-
-
-@pytest.fixture
-def clock():
-    return FakeClock()
-
-
-@pytest.fixture
-def queue(tmp_path, clock):
-    queue = make(tmp_path / "box", "mailbox", clock)
-    yield queue
-    queue.close()
-
-
-@pytest.fixture
-def box(queue):
-    return queue.store.folder.root
 
 
 # -- a shell beside us -----------------------------------------------------------------------------

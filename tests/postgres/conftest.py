@@ -12,6 +12,8 @@ pytest.importorskip("psycopg", reason="psycopg is missing: pip install 'taskpit[
 
 from pgservers import Server, system, wheel
 
+from taskpit.cli.main import main
+
 #: So many queues are in the data that is copied: making one costs more than most tests.
 READY = 3
 
@@ -70,3 +72,15 @@ def alone(tmp_path_factory, running):
         yield server.start()
     finally:
         server.remove()
+
+
+@pytest.fixture
+def pit(capsys):
+    """`pit` as a function: its exit code and all that it says."""
+
+    def run(*words):
+        code = main(list(words))
+        out, err = capsys.readouterr()
+        return code, out + err
+
+    return run

@@ -10,7 +10,6 @@ import threading
 import psycopg
 import pytest
 
-from taskpit.cli.main import main
 from taskpit.errors import Invalid, MissingExtra, Storage
 from taskpit.store.postgres import libpq, schema, upkeep
 from taskpit.store.postgres.address import parse
@@ -20,19 +19,6 @@ from taskpit.store.postgres.store import PostgresStore
 from taskpit.task import End, Result, Said, State, Task, Try, Verdict, Want
 
 LONG = bool(os.environ.get("TASKPIT_LONG"))
-
-
-@pytest.fixture
-def pit(capsys, monkeypatch, tmp_path):
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.delenv("TASKPIT_DIR", raising=False)
-
-    def run(*words):
-        code = main(list(words))
-        out, err = capsys.readouterr()
-        return code, out + err
-
-    return run
 
 
 def test_a_wrong_password(server, pit):

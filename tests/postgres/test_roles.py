@@ -7,24 +7,11 @@ import json
 import psycopg
 import pytest
 
-from taskpit.cli.main import main
 from taskpit.queue import Queue
 from taskpit.store.postgres.address import parse, shown
 from taskpit.task import Done
 
 SECRETS = ["se%cret", "se/cret", "se#cret", "se?cret", "se@cret", "se:cret", "se%zzcret", "se%2Fcret", "s e c r e t"]
-
-
-@pytest.fixture
-def pit(capsys, monkeypatch):
-    monkeypatch.delenv("TASKPIT_DIR", raising=False)
-
-    def run(*words):
-        code = main(list(words))
-        out, err = capsys.readouterr()
-        return code, out + err
-
-    return run
 
 
 @pytest.fixture

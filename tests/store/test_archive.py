@@ -20,11 +20,6 @@ DAY = 86400.0
 NOVEMBER, DECEMBER = 1794268800.0, 1796256000.0
 
 
-@pytest.fixture
-def clock():
-    return FakeClock()
-
-
 def filled(root, clock, layout="pit", config=POWER):
     """Two results of November, one of December, one task that needs the first, one that waits."""
     queue = make(root, clock, config, layout)

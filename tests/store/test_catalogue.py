@@ -26,11 +26,6 @@ MANY = 120
 
 
 @pytest.fixture
-def clock():
-    return FakeClock()
-
-
-@pytest.fixture
 def queue(tmp_path, clock):
     queue = make(str(tmp_path / "pit"), clock)
     yield queue

@@ -10,14 +10,8 @@ from pits import CONFIG, make, put, root_of, take, task
 
 from taskpit.keeper import sweep
 from taskpit.task import Done, Failed, Said, State, Task, Verdict
-from taskpit.testing import FakeClock
 
 DAY = 86400.0
-
-
-@pytest.fixture
-def clock():
-    return FakeClock()
 
 
 def log(queue, name, text, age):

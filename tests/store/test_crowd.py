@@ -9,14 +9,8 @@ from pits import make, reopened, root_of, task
 from taskpit.clock import Clock
 from taskpit.store.index import CROWDED, WIDEST, Window
 from taskpit.task import Task
-from taskpit.testing import FakeClock
 
 MANY = 200
-
-
-@pytest.fixture
-def clock():
-    return FakeClock()
 
 
 def window(clock, count=100, urgent=0):

@@ -23,6 +23,37 @@ from taskpit.store.opening import init
 LEASE = 900.0
 FAST = Config(durability="process", lease=LEASE)
 LAYOUTS = ("pit", "mailbox", "workspace")
+#: A task of a mailbox, as its own document shows it.
+ORIGINAL_TASK = """\
+{
+  "id": "task_1234567890",
+  "title": "Implement feature X",
+  "description": "Add feature X with proper error handling",
+  "epic_id": "epic_abc123",
+  "parent_id": "",
+  "sequence_number": 0,
+  "type": "feature",
+  "priority": 1,
+  "status": "ready",
+  "attempts": 0,
+  "max_attempts": 3,
+  "last_error": "",
+  "claimed_by": "",
+  "claimed_at": 0,
+  "operator": "",
+  "verdict": "unknown",
+  "verdict_reason": "",
+  "test_mode": "strict",
+  "test_scope": "diff",
+  "test_command": "",
+  "created_at": 1705862400,
+  "updated_at": 1705862400,
+  "metadata": {
+    "worktree": "/path/to/worktree",
+    "dependencies": []
+  }
+}
+"""
 
 
 def make(root, layout, clock=None, config=FAST) -> Queue:

@@ -6,6 +6,7 @@ import json
 import os
 import random
 import signal
+import subprocess
 import time
 
 from taskpit import fs, layouts
@@ -23,6 +24,20 @@ LEASE = 600.0
 FAST = Config(durability="process")
 #: How far the clocks are moved that make a lock old.
 LONG = 100_000.0
+
+
+def start(*command):
+    """Somebody who contends: it is here, and reads what to do."""
+    process = subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.path.dirname(__file__)},
+    )
+    assert process.stdout.readline() == "here\n"
+    return process
 
 
 class Shifted(Clock):

@@ -22,7 +22,6 @@ from taskpit.queue import Queue
 from taskpit.store.memory import MemoryStore
 from taskpit.store.postgres.row_text import read_result
 from taskpit.task import Card, Done, Event, Evidence, Failed, Said, Split, State, Task, Verdict, Want
-from taskpit.testing import FakeClock
 
 PAIRS = [(one, other) for one in LAYOUTS for other in LAYOUTS]
 HOSTILE = "<!-- taskpit:task -->\n# not it\n\n## Task\n- **verdict:** failed\n\x1b[31m ünï \u2028 \r\n"
@@ -56,11 +55,6 @@ ODD = {
     "mailbox": {"task": "x", "created": "yesterday", "Tags": 5, "größe": 1, "a:b": "c", "": 0, "done-when": [1]},
     "workspace": {"created_at": "yesterday", "test_mode": "strict", "verdict": 5, "id": "zzz", "title": "other"},
 }
-
-
-@pytest.fixture
-def clock():
-    return FakeClock()
 
 
 def furnish(queue, layout):

@@ -20,22 +20,9 @@ from taskpit.task import Done, Failed, Said, State, Task
 from taskpit.testing import FakeClock
 
 
-@pytest.fixture
-def clock():
-    return FakeClock()
-
-
-@pytest.fixture
-def queue(tmp_path, clock, monkeypatch):
+@pytest.fixture(autouse=True)
+def _at_once(monkeypatch):
     monkeypatch.setattr(manifest_module, "SHARE", 1e9)  # nothing is put off, however busy the machine is
-    queue = make(tmp_path / "space", "workspace", clock)
-    yield queue
-    queue.close()
-
-
-@pytest.fixture
-def space(queue):
-    return queue.store.folder.root
 
 
 def manifest(space):

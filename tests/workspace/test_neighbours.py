@@ -6,12 +6,11 @@ import os
 from collections import Counter
 
 import pytest
-from boxes import LEASE, ended, load, make, make_fast, pit, python, read, reopened, write
+from boxes import LEASE, ended, load, make_fast, pit, python, read, reopened, write
 
 from taskpit.keeper import sweep
 from taskpit.queue import Queue
 from taskpit.task import Done, Failed, Said, State, Task
-from taskpit.testing import FakeClock
 
 #: The original's claim loop; it ends instead of sleeping when nothing is pending.
 LOOP = """
@@ -56,23 +55,6 @@ while claims := queue.claim(sys.argv[2]):
             print(claim.task.id, flush=True)
 queue.close()
 """
-
-
-@pytest.fixture
-def clock():
-    return FakeClock()
-
-
-@pytest.fixture
-def queue(tmp_path, clock):
-    queue = make(tmp_path / "space", "workspace", clock)
-    yield queue
-    queue.close()
-
-
-@pytest.fixture
-def space(queue):
-    return queue.store.folder.root
 
 
 def names(space, folder="tasks"):
