@@ -87,14 +87,14 @@ class Moved(Value):
 
 def cargo_of(store: Store) -> Cargo:
     """Everything."""
-    cards, events = tuple(cards_of(store)), tuple(events_of(store))
+    unread: list[str] = []
     return Cargo(
-        cards=cards,
-        events=events,
+        cards=tuple(_readable_cards(store, unread.append)),
+        events=tuple(events_of(store)),
         layout=store.info().layout,
         heads=heads_of(store),
         paused=store.paused(),
-        unread=unread_items(store, {card.task.id for card in cards}),
+        unread=tuple(unread),
     )
 
 
@@ -125,12 +125,14 @@ def unread(card: Card) -> str:
     return ""
 
 
-def unread_items(store: Store, listed: set[str]) -> tuple[str, ...]:
-    """Work items of which no task is listed, since their file cannot be read."""
-    if store.info().layout != "activities":
-        return ()
-    lost = (one for one in store.check() if one.kind == "unreadable" and one.what not in listed)
-    return tuple(f"{one.what} cannot be read, and nothing of it is carried: {one.details}" for one in lost)
+def _readable_cards(store: Store, tell: Callable[[str], None]) -> Iterator[Card]:
+    """Every task; of a work item that nobody can read, whose tasks nobody knows, `tell` hears instead."""
+    items = store.info().layout == "activities"
+    for card in cards_of(store):
+        if items and card.barred.startswith(UNREAD):
+            tell(f"{card.task.id} cannot be read, and nothing of it is carried{card.barred.removeprefix(UNREAD)}")
+        else:
+            yield card
 
 
 def events_of(store: Looking) -> list[Event]:
@@ -150,14 +152,10 @@ def dump(store: Store, tell: Callable[[str], None] = lambda _: None) -> Iterator
     yield _line(kind="queue", schema=SCHEMA, layout=store.info().layout, **({"paused": paused} if paused else {}))
     for item, document in heads_of(store).items():
         yield _line(kind="work_item", id=item, document=document)
-    listed = set()
-    for card in cards_of(store):
-        listed.add(card.task.id)
+    for card in _readable_cards(store, tell):
         if said := unread(card):
             tell(said)
         yield _line(kind="task", **_facts(card))
-    for said in unread_items(store, listed):
-        tell(said)
     for event in events_of(store):
         yield _line(kind="event", **{key: value for key, value in event.as_dict().items() if value})
 

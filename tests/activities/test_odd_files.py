@@ -68,7 +68,11 @@ def test_what_cannot_be_read_is_told_and_left_alone(text, queue):
     before = path.read_bytes()
     by_hand(queue, ONE, folder="WI-002-fine")
     assert kinds(queue) == [("unreadable", ITEM)]
-    assert queue.claim("agent-1", count=9)[0].task.id == "WI-002-A1"
+    listed = {card.task.id: card.held for card in queue.store.page().cards}
+    assert set(listed) == {ITEM, "WI-002-A1"}, "it was in no list"
+    assert listed[ITEM].startswith("it cannot be read: progress.yaml of WI-001")
+    assert queue.store.counts()[State.READY] == 2
+    assert [claim.task.id for claim in queue.claim("agent-1", count=9, kind="human")] == ["WI-002-A1"]
     with pytest.raises(Invalid, match=r"progress.yaml of WI-001"):
         put(queue, "more")
     assert sweep(queue) == []

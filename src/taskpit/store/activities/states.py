@@ -57,7 +57,7 @@ class ActivityStates:
         self.broken: dict[str, Invalid] = {}
 
     def standings(self) -> dict[str, ActivityState]:
-        """Every activity by its id; a work item without activities stands for itself."""
+        """Every activity by its id; a work item without activities, or which nobody can read, stands for itself."""
         if self._standings is None:
             self._standings = {}
             for item, progress in self.items.all():
@@ -66,6 +66,7 @@ class ActivityStates:
                     self._standings.update({one.activity.id: one for one in self._of(progress)})
                 else:
                     self.broken[item] = progress
+                    self._standings[item] = _unread(item, progress)
         return self._standings
 
     def _of(self, progress: Progress) -> Iterator[ActivityState]:
@@ -157,14 +158,13 @@ class ActivityStates:
 
     def card(self, task_id: str) -> Card | None:
         """The task as it stands, with everything known about it."""
-        standing = self.standings().get(task_id)
-        if standing is not None:
-            return self._full(standing)
-        spot = names.place(task_id)
-        progress = self._progress.get(spot.item) if spot else None
-        if progress is None and spot is not None and spot.item in self.broken:
+        standing, spot = self.standings().get(task_id), names.place(task_id)
+        if spot is not None and spot.item in self.broken:
             reason = f"{UNREAD}: {self.broken[spot.item].message}"
             return Card(task=Task(id=task_id, title=spot.item), state=State.READY, held=reason, barred=reason)
+        if standing is not None:
+            return self._full(standing)
+        progress = self._progress.get(spot.item) if spot else None
         if progress is None or spot is None:
             return None
         return (
@@ -286,6 +286,13 @@ def whole(progress: Progress) -> Task:
         return names.load(progress.item, fields)
     except Invalid as error:
         return Task(id=progress.item, title=progress.title, hold=f"{UNREAD}: {error.message}")
+
+
+def _unread(item: str, error: Invalid) -> ActivityState:
+    """A work item of which only its name is known, held until somebody has mended it."""
+    task = Task(id=item, title=item, hold=f"{UNREAD}: {error.message}")
+    own = Activity(id=item, task=task, status="pending", actor="any", steps=())
+    return ActivityState(activity=own, item=Progress(item, {}))
 
 
 def _own_task(progress: Progress) -> Task:

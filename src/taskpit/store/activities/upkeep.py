@@ -113,7 +113,7 @@ def check(items: Items) -> list[Mend]:
     found += [Mend(kind="folder not used", what=item, details=name) for item, name in items.twins()]
     for standing in standings.values():
         task = standing.activity.task
-        if task.hold.startswith(UNREAD):
+        if task.hold.startswith(UNREAD) and task.id not in view.broken:
             found.append(Mend(kind="unreadable", what=task.id, details=task.hold))
         if standing.seen is not None and standing.seen.trouble:
             found.append(Mend(kind="unreadable lock", what=task.id, details=standing.seen.trouble))
