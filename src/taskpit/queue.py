@@ -501,6 +501,8 @@ class Queue:
         if card.state is State.CLAIMED and card.worker == worker:
             hint = f"`pit release {task_id}` gives it back, then change it."
             raise errors.Conflict(f"{task_id} is your own claim", hint=hint, id=task_id)
+        if card.state is State.READY:  # nothing was asked for that it could not be
+            raise errors.Conflict(f"another process is moving {task_id} at this moment", hint="Repeat it.", id=task_id)
         raise self._refusal(card)
 
     def block(self, task_id: str, worker: str, reason: str) -> Task:
@@ -555,16 +557,14 @@ class Queue:
         """It starts again with all its attempts: a failed task is reopened, a ready one freed of its waiting."""
         card = self.card(task_id)
         if card.state is State.DONE:
-            raise errors.Conflict(
-                f"{task_id} is done", hint="Add a new task instead; a result stands for ever.", id=task_id
-            )
+            hint = "Add a new task instead; a result stands for ever."
+            raise errors.Conflict(f"{task_id} is done", hint=hint, id=task_id)
         if card.state is not State.FAILED:
             return self._free(task_id, worker, "retry")
         if "race-of" in card.task.extra and (over := self._race().over(card.task)) is not None:
             whole = over.task.id
-            hint = (
-                f"`pit retry {whole}` lets it race again." if over.state is State.FAILED else f"See `pit show {whole}`."
-            )
+            again = over.state is State.FAILED
+            hint = f"`pit retry {whole}` lets it race again." if again else f"See `pit show {whole}`."
             raise errors.Conflict(f"{task_id} is a racer of {whole}, and the race is over", hint=hint, id=task_id)
         fresh = _fresh(card.task)
         if self.store.reopen([fresh])[0] is not Said.OK:

@@ -10,7 +10,7 @@ from boxes import pit
 from workitems import FIRST, ITEM, SECOND, by_hand, entry, file_of, lock_of, put, save, take
 
 from taskpit.clock import iso
-from taskpit.errors import Conflict, Held, Invalid
+from taskpit.errors import Conflict, Held, Invalid, NotFound
 from taskpit.store.activities import pivot
 from taskpit.task import Done, Failed, State, Task, Want
 
@@ -250,3 +250,47 @@ def test_tasks_inside_have_nothing_an_activity_has(queue):
     with pytest.raises(Invalid, match="has no check of its own"):
         put(queue, "x", parent=FIRST, check="make test")
     assert "tasks" not in entry(queue)
+
+
+@pytest.mark.parametrize(
+    ("task", "error", "why"),
+    [
+        ({"parent": "nowhere"}, Invalid, "nothing can be added under 'nowhere'"),
+        ({"parent": f"{FIRST}-T1"}, Invalid, f"nothing can be added under '{FIRST}-T1'"),
+        ({"parent": "WI-009"}, NotFound, "there is no WI-009"),
+        ({"parent": f"{ITEM}-A9"}, NotFound, f"there is no activity {ITEM}-A9"),
+        ({"id": f"{ITEM}-A9-T1"}, NotFound, f"there is no activity {ITEM}-A9"),
+        ({"parent": SECOND}, Conflict, f"{SECOND} is completed; it takes no further task"),
+    ],
+)
+def test_nothing_is_added_where_it_cannot_be(task, error, why, queue):
+    path = by_hand(queue, f"{ONE}    tasks: [{{id: T1}}]\n  - id: A2\n    status: completed\n")
+    before = path.read_bytes()
+    with pytest.raises(error, match=re.escape(why)):
+        queue.put([Task(title="more", **{"id": "", **task})])
+    assert path.read_bytes() == before
+
+
+def test_a_task_of_an_activity_is_what_was_said_of_it(queue):
+    by_hand(queue, ONE)
+    (first,) = put(queue, "first", parent=FIRST)
+    (second,) = put(queue, "second", parent=FIRST, body="how it is done", needs=(first,))
+    written = entry(queue)["tasks"][1]
+    assert (written["id"], written["description"], written["depends_on"]) == (second, "how it is done", [first])
+
+
+@pytest.mark.parametrize(("word", "text"), [("status", "completed"), ("tasks", "x"), ("id", "x")])
+def test_a_field_that_has_a_meaning_is_not_set_as_one_that_has_none(word, text, queue):
+    (task_id,) = put(queue, "one", parent="")
+    assert on_disk(queue, "edit", task_id, "--set", f"{word}={text}").code == 6
+    assert queue.card(task_id).state is State.READY
+
+
+def test_what_is_edited_is_in_the_file_and_what_is_taken_away_is_not(queue):
+    by_hand(queue, ONE + "    colour: red\n")
+    for word in ("colour=blue", "size=3"):
+        assert on_disk(queue, "edit", FIRST, "--set", word).code == 0
+    assert (entry(queue)["colour"], str(entry(queue)["size"])) == ("blue", "3")
+    queue.edit(FIRST, "ada", lambda task: task.replace(extra={"size": "4"}))
+    assert str(entry(queue)["size"]) == "4"
+    assert "colour" not in entry(queue)

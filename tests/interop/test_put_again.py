@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
+from pathlib import Path
 
 import pytest
+from faults import Stopped, record
 from pits import make, misplaced, put, root_of, take, task, wrong
+from rotation import part
 
 from taskpit.clock import iso
+from taskpit.errors import Conflict, Lost
 from taskpit.keeper import sweep
 from taskpit.task import Done, Failed, Said, State, Want
 from taskpit.testing import FakeClock
@@ -69,6 +74,55 @@ def test_it_is_tried_again(layout, way, act, tmp_path):
     assert (misplaced(queue), os.listdir(f"{root_of(queue)}/.taskpit/quarantine")) == ({}, [])
     assert {finding.partition(":")[0] for finding in wrong(queue)} <= {"late result"}
     queue.close()
+
+
+def taken_away(queue):
+    for name in os.listdir(queue.store.folder.at("food")):
+        os.unlink(queue.store.folder.at(f"food/{name}"))
+
+
+def saved_again(queue):
+    """By an editor, whose new file replaces what stood there."""
+    with open(queue.store.folder.at("new"), "w", encoding="utf-8") as file:
+        file.write("- **task:** task 1\n\ndo it otherwise\n")
+    os.rename(queue.store.folder.at("new"), queue.store.folder.at("food/food-0001-task-1.md"))
+
+
+def retried(queue):
+    with contextlib.suppress(Conflict, Lost):
+        queue.retry(ID, "ada")
+
+
+@pytest.mark.parametrize("meanwhile", [taken_away, saved_again, retried], ids=lambda one: one.__name__)
+@pytest.mark.parametrize("way", [by_mv, by_hand], ids=lambda one: one.__name__)
+def test_whatever_becomes_of_it_meanwhile_it_is_one_task_and_no_words_are_lost(way, meanwhile, tmp_path):
+    """Before each call of the sweep that takes it up, another hand is quicker."""
+    queue = failed(tmp_path / "first", "pit")
+    way(root_of(queue))
+    with record() as calls:
+        sweep(queue)
+    queue.close()
+    for number in part(range(1, len(calls) + 1), 6):
+        queue = failed(tmp_path / str(number), "pit")
+        way(root_of(queue))
+        stopped = Stopped(lambda q=queue: sweep(q), number)
+        meanwhile(queue)
+        stopped.go_on()
+        queue.clock.advance(10)
+        sweep(queue)
+        texts = [path.read_text(errors="replace") for path in Path(root_of(queue)).rglob("*") if path.is_file()]
+        assert meanwhile is not saved_again or any("otherwise" in text for text in texts), stopped.call
+        if meanwhile is taken_away and not queue.store.read([ID])[0]:  # it was the task by then: its text is kept
+            queue.store.fix()
+        claims = queue.claim("snake", count=9)
+        assert len(claims) <= 1, stopped.call
+        assert claims or meanwhile is taken_away, stopped.call
+        for claim in claims:
+            assert queue.finish(claim, Done())[0] is Said.OK, stopped.call
+        sweep(queue)
+        assert queue.card(ID).state is (State.DONE if claims else State.FAILED), stopped.call
+        assert (misplaced(queue), queue.claim("snake")) == ({}, []), stopped.call
+        queue.close()
 
 
 @pytest.mark.parametrize("layout", ["pit", "workspace", "mailbox"])

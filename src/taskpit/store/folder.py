@@ -521,17 +521,32 @@ class Folder:
 
         With `judged`, only that very file: another one may have come to its place since it was looked at.
         """
-        if judged is not None and not untouched(self.at(relative), judged):
-            return None
         name = os.path.basename(relative)
         if len(os.fsencode(name)) > LONGEST_ASIDE:
             name = name.encode("ascii", "replace").decode()[:LONGEST_ASIDE]
         aside = f"{QUARANTINE}/{name.replace(chr(10), '?')}~{fs.fresh_name()}"
-        if not step(self.at(relative), self.at(aside)):
+        moved = step(self.at(relative), self.at(aside)) if judged is None else self.move_judged(relative, aside, judged)
+        if not moved and not fs.exists(self.at(aside)):
             return None
         fs.create(self.at(f"{aside}.reason"), f"{relative!r}: {reason}\n".encode("utf-8", "replace"), sync=False)
         self.tell("quarantined", details=f"{relative!r}: {reason}")
         return aside
+
+    def move_judged(self, relative: str, place: str, judged: fs.Stat) -> bool:
+        """This very file is there now, unless something is. False if it was gone, or another one had come to its place.
+
+        Also in the moment between the look and the move: then that one is put back.
+        """
+        if not untouched(self.at(relative), judged) or not fs.move_new(self.at(relative), self.at(place)):
+            return False
+        moved = fs.status(self.at(place))
+        if moved is None or moved.st_ino == judged.st_ino:
+            return True
+        try:  # noqa: SIM105 - hot commands do without contextlib
+            fs.move_new(self.at(place), self.at(relative))
+        except FileExistsError:
+            pass  # a third one is there: this one stays to be looked at
+        return False
 
     def spoilt(self, spot: Spot, reason: str) -> Task | None:
         """A claimed file that can't be read is set aside; the task as it was put, if it may go on as that.

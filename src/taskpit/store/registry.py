@@ -16,7 +16,7 @@ from taskpit.errors import Conflict
 from taskpit.layouts import Spot
 from taskpit.layouts.layout import NEVER, slugify
 from taskpit.store import changelog
-from taskpit.store.folder import CHANGELOG, HALF, IDS, SEALED, Folder, untouched
+from taskpit.store.folder import CHANGELOG, HALF, IDS, SEALED, Folder
 from taskpit.store.ids import allot
 from taskpit.store.network_stat import has_twin
 from taskpit.task import State, Task, Verdict
@@ -44,9 +44,7 @@ def register(folder: Folder, spot: Spot, names: Collection[str] | None = None) -
         return None
     if known is not None and known.st_ino == here.st_ino:
         refuse_finished(folder, spot, here)
-        if has_twin(here, known):
-            _refuse_copy(folder, spot, here, known, names)
-        return here
+        return None if has_twin(here, known) and not _refuse_copy(folder, spot, here, known, names) else here
     if not stat.S_ISREG(here.st_mode):
         raise Conflict("it is not a regular file", judged=here)
     if (known is None and not here.st_size) or not (folder.layout.rewritten or folder.writing.is_whole(path)):
@@ -59,8 +57,7 @@ def register(folder: Folder, spot: Spot, names: Collection[str] | None = None) -
                 return None if _is_saved_again(folder, path) else here
         except (FileNotFoundError, PermissionError):
             return None  # another worker was faster, or it is shut
-    _refuse_copy(folder, spot, here, known, names)
-    return here
+    return here if _refuse_copy(folder, spot, here, known, names) else None
 
 
 def make_known(folder: Folder, task: Named) -> bool:
@@ -105,13 +102,16 @@ def _finished(folder: Folder, spot: Spot, here: fs.Stat, verdict: Verdict | None
 
 def _refuse_copy(
     folder: Folder, spot: Spot, here: fs.Stat, known: fs.Stat | None, names: Collection[str] | None
-) -> None:
+) -> bool:
     """Conflict if this ready file is a copy that an editor saved of a task that has moved on.
 
     Not every file that is not the registered one is such a copy: it may have been edited while it was
     ready, or gone back after an attempt. And a token that moves while we look is seen in two places:
     it is the same inode then, with no more names than ever, and no copy. One that has more was put back
     from a copy made of hard links.
+
+    False if it is the task and still has the name of its seal, too: whoever carries that out takes away that name, and
+    nobody this one, or the task would have neither.
     """
     verdict = folder.outcome(spot.id) or folder.ended_as(spot)
     if verdict is not None:
@@ -119,20 +119,24 @@ def _refuse_copy(
     why = _elsewhere(folder, spot, here, known, names)
     if why:
         raise Conflict(f"{spot.id} {why}", judged=here)
+    return why is not None
 
 
-def _elsewhere(folder: Folder, spot: Spot, here: fs.Stat, known: fs.Stat | None, names: Collection[str] | None) -> str:
-    """Where the task itself is, if this ready file is not it."""
-    tokens = [(other.path, f"is claimed by {other.worker}") for other in folder.claims_of(spot.id)]
-    tokens += [
-        (f"{SEALED}/{file}", "is just being put back or finished")
-        for file in fs.names(folder.at(SEALED))
-        if (sealed := folder.sealed_spot(file)) is not None and sealed.id == spot.id
-    ]
-    for path, why in tokens:
-        token = fs.status(folder.at(path))
+def _elsewhere(
+    folder: Folder, spot: Spot, here: fs.Stat, known: fs.Stat | None, names: Collection[str] | None
+) -> str | None:
+    """Where the task itself is, if this ready file is not it; None if it is, with the name of its seal beside it."""
+    for other in folder.claims_of(spot.id):
+        token = fs.status(folder.at(other.path))
         if token is not None and (token.st_ino != here.st_ino or has_twin(token, known)):
-            return why
+            return f"is claimed by {other.worker}"
+    for file in fs.names(folder.at(SEALED)):
+        sealed = folder.sealed_spot(file)
+        token = fs.status(folder.at(f"{SEALED}/{file}")) if sealed is not None and sealed.id == spot.id else None
+        if token is not None and token.st_ino != here.st_ino:
+            return "is just being put back or finished"
+        if token is not None and has_twin(token, known):
+            return None
     if folder.layout.slugged and not (names is None and _stands_alone(folder, spot, known)):
         for twin in folder.find(folder.layout.ready, State.READY, spot.id, names):
             if twin.path != spot.path and _is_original(folder, twin, spot, known):
@@ -192,11 +196,9 @@ def put_away(folder: Folder, spot: Spot, why: Conflict) -> str | None:
             return spot.path
     if not is_another_task(folder, spot):
         return folder.set_aside(spot.path, f"{why.message}; this is a copy that was saved later", judged)
-    if not untouched(folder.at(spot.path), judged):
-        return None
     new = allot(folder, 1)[0]
     path = folder.layout.ready_path(Task(id=new, title="", slug=spot.slug))
-    if not fs.move_new(folder.at(spot.path), folder.at(path)):
+    if not folder.move_judged(spot.path, path, judged):
         return None
     folder.tell("renumbered_task", new, details=f"it was {spot.path}, but {why.message}")
     register(folder, spot.replace(id=new, path=path))

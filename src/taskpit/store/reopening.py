@@ -7,7 +7,7 @@ from taskpit.errors import Invalid
 from taskpit.layouts import Spot
 from taskpit.store import changelog
 from taskpit.store.finish import Sealed, roll
-from taskpit.store.folder import CHANGELOG, IDS, LARGEST_RESULT, SEALED, SLACK, STOPS, Folder
+from taskpit.store.folder import CHANGELOG, IDS, LARGEST_RESULT, SEALED, SLACK, STOPS, Folder, part_name
 from taskpit.task import Said, State, Task, Verdict
 
 
@@ -48,7 +48,7 @@ def take_again(folder: Folder, spot: Spot, here: fs.Stat) -> bool:
         data, _ = fs.read(path, LARGEST_RESULT)
         failure, _ = fs.read(folder.outcome_path(spot.id, verdict), LARGEST_RESULT)
         if data == failure:
-            return _take_failure_again(folder, spot, verdict, failure)
+            return _take_failure_again(folder, spot, verdict, failure, here)
         task = folder.layout.load(spot, data)
     except (OSError, Invalid):
         return False
@@ -74,7 +74,7 @@ def take_again(folder: Folder, spot: Spot, here: fs.Stat) -> bool:
     return False
 
 
-def _take_failure_again(folder: Folder, spot: Spot, verdict: Verdict, failure: bytes) -> bool:
+def _take_failure_again(folder: Folder, spot: Spot, verdict: Verdict, failure: bytes, here: fs.Stat) -> bool:
     """It goes back to where failures lie, and the task in it is tried again with all its attempts."""
     task = folder.layout.load_result(Spot(state=verdict.state, id=spot.id, verdict=verdict), failure)[1]
     task = task or folder.original(spot.id)
@@ -82,11 +82,10 @@ def _take_failure_again(folder: Folder, spot: Spot, verdict: Verdict, failure: b
         return False
     task = task.replace(id=spot.id, slug=spot.slug, attempts=0, last_error="", hold="", not_before=0.0)
     place = folder.layout.result_path(task, verdict)
-    try:
-        moved = fs.move_new(folder.at(spot.path), folder.at(place))
-    except FileExistsError:
-        moved = fs.remove(folder.at(spot.path))  # a copy of what stands there
-    return moved and reopen(folder, task) is Said.OK
+    if not fs.exists(folder.at(place)):
+        return folder.move_judged(spot.path, place, here) and reopen(folder, task) is Said.OK
+    copy = f"{folder.layout.tmp}/{part_name(spot.id, fs.fresh_name(), 'copy')}"  # of what stands there
+    return folder.move_judged(spot.path, copy, here) and fs.remove(folder.at(copy)) and reopen(folder, task) is Said.OK
 
 
 def _learn_failure(folder: Folder, task_id: str) -> None:
