@@ -291,7 +291,27 @@ def late_results_thrown_away(patch):
 
 def copies_run(patch):
     """A file that an editor saved of a finished task is a task."""
-    patch.setattr(registry, "_refuse_copy", lambda *_: None)
+    patch.setattr(registry, "_refuse_copy", lambda *_: True)
+
+
+def moved_without_a_second_look(patch):
+    """What is put away because it was looked at is not compared after the move: it may be another file by then."""
+
+    def move(self, relative, place, judged):
+        return folder.untouched(self.at(relative), judged) and fs.move_new(self.at(relative), self.at(place))
+
+    patch.setattr(folder.Folder, "move_judged", move)
+
+
+def set_aside_beside_its_seal(patch):
+    """A ready file that still has the name of its seal is taken for a copy: with that name gone, it has none."""
+    real = registry._elsewhere
+
+    def elsewhere(*args):
+        why = real(*args)
+        return "is just being put back or finished" if why is None else why
+
+    patch.setattr(registry, "_elsewhere", elsewhere)
 
 
 def no_guard_in_the_mailbox(patch):

@@ -63,6 +63,8 @@ fsync = module("crash/test_fsync")
 power_loss = module("crash/test_power_loss")
 model_of = module("model/test_files_like_memory")
 log_tests = module("store/test_log")
+put_again = module("interop/test_put_again")
+put_again.part = lambda things, _: list(things)[20:]
 
 
 def crash(mutant, name):
@@ -160,6 +162,13 @@ def contract(mutant, name):
     return Case(mutant, "contract", name.replace("_", " "), victim)
 
 
+def retried(mutant, way):
+    """A failed task's file is put back by hand, and retried before a call of the sweep that takes it up."""
+    run = put_again.test_whatever_becomes_of_it_meanwhile_it_is_one_task_and_no_words_are_lost
+    hands = getattr(put_again, way), put_again.retried
+    return Case(mutant, "put again", f"{way.replace('_', ' ')}, and retried", lambda tmp_path: run(*hands, tmp_path))
+
+
 def model(mutant):
     """The file store beside the store in memory, whatever is done to both."""
     quick = settings(
@@ -209,6 +218,8 @@ CASES = [
     worker(broken.late_results_thrown_away, "a_stalled_done"),
     contract(broken.late_results_thrown_away, "late_results_are_kept_aside"),
     others(broken.copies_run, "an_editor_saves_a_finished_task"),
+    retried(broken.moved_without_a_second_look, "by_mv"),
+    retried(broken.set_aside_beside_its_seal, "by_hand"),
     guard(broken.no_guard_in_the_mailbox, "a_stalled_end_takes_nothing_from_the_next_holder", "done"),
     guard(broken.holder_not_looked_at, "a_stalled_renewal_stamps_nobody_elses_claim"),
     faulted(broken.short_writes_taken_for_whole, "put"),
