@@ -216,3 +216,59 @@ def test_a_manifest_tells_no_creation_in_the_future(tmp_path):
         told = json.load(file)["tasks"][0]["created_at"]
     assert told <= iso(queue.store.clock.now())[:13] + ":99"
     queue.close()
+
+
+def test_it_is_what_it_had_become_when_it_failed(tmp_path, act):
+    """Not what it was when it was added."""
+    queue = make(str(tmp_path / "queue"), FakeClock())
+    put(queue, task(1, body="do it"))
+    queue.edit(ID, "ada", lambda one: one.replace(body="do it better"))
+    queue.finish(take(queue, ID), Failed(error="no", final=True))
+    by_mv(root_of(queue))
+    if act == "sweep":
+        sweep(queue)
+    assert [claim.task.body.strip() for claim in queue.claim("snake")] == ["do it better"]
+    queue.close()
+
+
+def test_a_failure_that_does_not_say_what_the_task_was(tmp_path, act):
+    """A mailbox's has only its id: the registry knows the rest."""
+    queue = failed(tmp_path, "mailbox")
+    os.rename(f"{root_of(queue)}/failed/{ID}_error.json", f"{root_of(queue)}/inbox/{ID}.json")
+    if act == "sweep":
+        assert [mend.kind for mend in sweep(queue)] == ["tried again"]
+    (claim,) = queue.claim("snake")
+    assert (claim.task.title, claim.task.body, claim.task.check) == ("task 1", "do it", "true")
+    queue.close()
+
+
+def copied(root, name, text):
+    with open(f"{root}/food/{name}", "w", encoding="utf-8") as file:
+        file.write(f"- **task:** task 1\n\n{text}\n")
+
+
+@pytest.mark.parametrize(
+    ("there", "first"),
+    [
+        ({"food-0001-a.md": "copy"}, "do it"),  # the file that was put
+        ({"food-0001-a.md": "copy", "food-0001-task-1.md": "saved again"}, "saved again"),  # the one of its name
+        ({"food-0001-zz.md": "copy", "food-0001-task-1.md": "saved again"}, "saved again"),
+        ({"food-0001-b.md": "second", "food-0001-a.md": "first", "food-0001-task-1.md": None}, "first"),
+    ],
+)
+def test_of_two_files_with_one_id_one_is_the_task(there, first, tmp_path, act):
+    queue = make(str(tmp_path / "queue"), FakeClock())
+    put(queue, task(1, body="do it"))
+    root = root_of(queue)
+    for name, text in there.items():
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(f"{root}/food/{name}")
+        if text:
+            copied(root, name, text)
+    if act == "sweep":
+        sweep(queue)
+    claims = [claim.task for claim in queue.claim("snake", count=9)]
+    sweep(queue)
+    claims += [claim.task for claim in queue.claim("snake", count=9)]
+    assert [one.body.strip() for one in claims if one.id == ID] == [first]
+    queue.close()

@@ -35,6 +35,11 @@ def test_done_is_published():
     assert (end.task, end.attempt, end.action) == (None, None, "completed_task")
 
 
+def test_what_went_wrong_is_one_line_of_a_length_that_can_be_read():
+    for length, said in ((200, "x" * 200), (201, "x" * 199 + "…")):
+        assert settle(claim(), Failed(error="x" * length), [], CONFIG, NOW).task.last_error == said
+
+
 @pytest.mark.parametrize("kind", ["task", "check", "crash", "timeout"])
 def test_a_failure_spends_an_attempt_and_comes_back_after_a_pause(kind):
     end = settle(claim(), Failed(error="step 1\nno such column", kind=kind), [], CONFIG, NOW)
