@@ -533,19 +533,19 @@ class Folder:
         return aside
 
     def move_judged(self, relative: str, place: str, judged: fs.Stat) -> bool:
-        """This very file is there now, unless something is. False if it was gone, or another one had come to its place.
+        """This very file is at that place now. False if it was gone, if another one had come, or if the place is taken.
 
-        Also in the moment between the look and the move: then that one is put back.
+        Also if the other one came between the look and the move: then that one is put back.
         """
-        if not untouched(self.at(relative), judged) or not fs.move_new(self.at(relative), self.at(place)):
-            return False
-        moved = fs.status(self.at(place))
-        if moved is None or moved.st_ino == judged.st_ino:
-            return True
-        try:  # noqa: SIM105 - hot commands do without contextlib
+        try:
+            if not untouched(self.at(relative), judged) or not fs.move_new(self.at(relative), self.at(place)):
+                return False
+            moved = fs.status(self.at(place))
+            if moved is None or moved.st_ino == judged.st_ino:
+                return True
             fs.move_new(self.at(place), self.at(relative))
         except FileExistsError:
-            pass  # a third one is there: this one stays to be looked at
+            return False  # if a third one has come meanwhile, the other one stays there to be looked at
         return False
 
     def spoilt(self, spot: Spot, reason: str) -> Task | None:
