@@ -245,16 +245,14 @@ def test_one_that_nobody_watches_stays_down(zoo):
 
 
 def test_down_lets_a_task_finish_and_now_does_not(zoo):
-    workers(zoo, "until test -e go; do sleep 0.05; done")
+    workers(zoo, "until test -e go-$TASKPIT_TASK; do sleep 0.05; done")
     zoo.pit("up", "snake-1")
     first, second = zoo.put("first", "second")
     until(lambda: zoo.row("snake-1")["task"] == first)
     until(lambda: zoo.row("snake-1")["last"] == f"working on {first}")
     os.kill(zoo.pid("snake-1"), signal.SIGTERM)  # what `down` does first
-    (zoo.path / "go").touch()
+    (zoo.path / f"go-{first}").touch()
     until(lambda: done(zoo, [first]))
-
-    os.unlink(zoo.path / "go")
     until(lambda: zoo.card(second).state is State.CLAIMED)  # healed, it goes on
     assert zoo.pit("down", "--now").data["stopped"] == ["snake-1"]
     assert until(zoo.gone)
