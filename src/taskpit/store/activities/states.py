@@ -160,7 +160,7 @@ class ActivityStates:
         """The task as it stands, with everything known about it."""
         standing, spot = self.standings().get(task_id), names.place(task_id)
         if spot is not None and spot.item in self.broken:
-            reason = f"{UNREAD}: {self.broken[spot.item].message}"
+            reason = self.standings()[spot.item].activity.task.hold
             return Card(task=Task(id=task_id, title=spot.item), state=State.READY, held=reason, barred=reason)
         if standing is not None:
             return self._full(standing)
