@@ -1,4 +1,4 @@
-"""The wheel in an empty environment: `pit` works with nothing else, and says what a verb would need."""
+"""The wheel and its two dependencies in an empty environment: `pit` works, and names the extra that a verb needs."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from world import once
 
 import taskpit
 
+from .conftest import ROOT
+
 #: Other Pythons to try, as paths with colons between; each costs some seconds.
 PYTHONS = [sys.executable, *filter(None, os.environ.get("TASKPIT_PYTHONS", "").split(":"))]
 
@@ -28,7 +30,7 @@ def answer(*words, cwd=None, env=None):
 
 @pytest.fixture(scope="session", params=PYTHONS, ids=lambda path: Path(path).parent.parent.name)
 def programs(request, built, tmp_path_factory):
-    """The `bin` of an environment with the wheel and nothing else."""
+    """Return the `bin` of an environment with the wheel and its dependencies."""
     name = f"clean-{PYTHONS.index(request.param)}"
     return once(tmp_path_factory, name, lambda place: install(request.param, built["wheel"], place)) / "bin"
 
@@ -37,7 +39,7 @@ def install(python, wheel, folder):
     subprocess.run([python, "-m", "venv", "--without-pip", str(folder)], check=True, timeout=PATIENCE)
     pip = [sys.executable, "-m", "pip", "--python", str(folder / "bin" / "python"), "install", "--quiet"]
     subprocess.run(
-        [*pip, "--no-index", "--no-deps", "--disable-pip-version-check", str(wheel)],
+        [*pip, "--disable-pip-version-check", "-c", str(ROOT / "constraints.txt"), str(wheel)],
         check=True,
         timeout=PATIENCE,
         capture_output=True,
