@@ -77,7 +77,8 @@ def loads(data: bytes | str, *, lenient: bool = False) -> Any:
     text = text.strip(" \t\n\r")
     try:
         value, end = (_scan_leniently if lenient else _scan)(text, 0)
-    except StopIteration:
+    except (StopIteration, SystemError):
+        # Python 3.11's scanner raises SystemError for a syntax error unless `json.decoder` has been imported.
         raise ValueError("this is not JSON") from None
     if end != len(text):
         raise ValueError(f"more than one JSON value: at character {end}")
