@@ -6,9 +6,16 @@ difference is constant until the clock is set, so keeping it tells a jump from p
 
 from __future__ import annotations
 
+import os
+import threading
 import time
 
 TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+#: A letter or digit for each byte; those that look alike are left out.
+_LETTERS = b"0123456789abcdefghjkmnpqrstvwxyz" * 8
 
 
 #: Two clock offsets closer than this, in seconds, are the same: nobody has set the clock in between.
@@ -37,6 +44,14 @@ class Clock:
     def boot(self) -> str:
         """Which boot this is: monotonic clocks of different boots don't compare."""
         return boot_id()
+
+    def chance(self, letters: int) -> str:
+        """So many random letters and digits: a name that no other process has."""
+        return os.urandom(letters).translate(_LETTERS).decode()
+
+    def mutex(self) -> AbstractContextManager[object]:
+        """A lock between the threads of this process, taken by `with`. Not reentrant."""
+        return threading.Lock()
 
     def offset(self) -> float:
         """Wall clock minus monotonic: changes only when the clock is set."""

@@ -20,6 +20,7 @@ MAY_CHANGE = (
     "fs.py",
     "held_directories.py",
     "watch.py",
+    "store/plain/files.py",
     "pipes.py",
     "hooks/",
     "landing/",

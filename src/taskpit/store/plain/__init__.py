@@ -1,0 +1,1 @@
+"""The store that is a folder: see `protocol` for its one table."""
