@@ -9,7 +9,7 @@ from taskpit import __version__
 from taskpit.cli.fast_parser import COMMON
 from taskpit.cli.parser import make_parser
 from taskpit.cli.verbs import GROUPS, VERBS, Verb, handler
-from taskpit.records import Value
+from taskpit.model import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ VARIABLES = {
 }
 
 
-class Described(Value):
+class Described(Value, frozen=True, kw_only=True):
     """A verb as its help describes it."""
 
     verb: Verb

@@ -7,7 +7,7 @@ import re
 
 import taskpit
 from reference.markdown import code, page, prose, table
-from taskpit.records import Value
+from taskpit.model import Value, defaults
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,9 +44,9 @@ def _value(kind: type[Value]) -> list[str]:
         if issubclass(base, Value) and base is not Value
         for name, told in fields(base).items()
     }
-    rows = []
-    for name in kind._fields:
-        default = repr(kind._defaults[name]) if name in kind._defaults else "needed"  # noqa: SLF001
+    rows, usual = [], defaults(kind)
+    for name in kind.__struct_fields__:
+        default = repr(usual[name]) if name in usual else "needed"
         rows.append((code(name), code(default) if default != "needed" else default, prose(about.get(name, ""))))
     return table(("field", "default", "meaning"), rows) if rows else []
 
@@ -100,7 +100,7 @@ def fields(kind: type[Value]) -> dict[str, str]:
             comment.append(told[2:].strip())
             continue
         field = re.match(r"    ([a-z_]+): ", line)
-        if field and field[1] in kind._fields:
+        if field and field[1] in kind.__struct_fields__:
             found[field[1]] = " ".join(comment)
         comment = []
     return found

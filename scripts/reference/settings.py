@@ -93,9 +93,10 @@ def configuration() -> str:
     """config.toml, agents.toml and presets."""
     about = fields(config.Config)
     hooks = fields(config.Hooks)
+    usual = config.Config()
     settings = [
-        (code(key), code(_default(getattr(config.Config, key))), about[key])
-        for key in config.Config._fields
+        (code(key), code(_default(getattr(usual, key))), about[key])
+        for key in config.Config.__struct_fields__
         if key != "hooks"
     ]
     lines = [
@@ -112,7 +113,7 @@ def configuration() -> str:
         "",
         *table(
             ("key", "default", "meaning"),
-            [(code(key), code(str(getattr(config.Hooks, key))), hooks[key]) for key in ("timeout", "parallel")],
+            [(code(key), code(str(getattr(config.Hooks(), key))), hooks[key]) for key in ("timeout", "parallel")],
         ),
         "",
         "## A crew: agents.toml",

@@ -12,10 +12,10 @@ from contextlib import suppress
 from taskpit import errors, fs, workers
 from taskpit.events import unsettled
 from taskpit.history import who
+from taskpit.model import Value
 from taskpit.policy import LANDING, OVER, PULL, RACING, REVIEW, WAITS
 from taskpit.queue import ASKED_TO_STOP
 from taskpit.race import is_racer
-from taskpit.records import Value
 from taskpit.rules import check_task
 from taskpit.schema import is_word
 from taskpit.status import STATUSES, Status, status_of
@@ -41,7 +41,7 @@ BROUGHT_IN = "brought_in"
 OPEN = frozenset((Status.NEEDS_YOU, Status.READY, Status.WAITING))
 
 
-class Action(Value):
+class Action(Value, frozen=True, kw_only=True):
     """One thing that can be done to a task."""
 
     #: Where a task must stand for it.

@@ -30,7 +30,7 @@ from typing import Any
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 from taskpit.errors import Invalid
-from taskpit.records import Value
+from taskpit.model import Value
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -56,7 +56,7 @@ TOKEN = re.compile(r"[A-Za-z0-9_-]{16,200}")
 FORM = "application/x-www-form-urlencoded"
 
 
-class GuardRules(Value):
+class GuardRules(Value, frozen=True, kw_only=True):
     """Who may ask, and for how much."""
 
     #: What every request must show.
@@ -129,7 +129,7 @@ class _Refused(Exception):
         self.headers = [(key.replace("_", "-"), value) for key, value in headers.items()]
 
 
-class _Session(Value):
+class _Session(Value, frozen=True, kw_only=True):
     """A browser that has shown the token once."""
 
     name: str

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable, Iterator
 from taskpit.errors import CursorLost
 from taskpit.events import new_events
 from taskpit.history import author, moment
+from taskpit.model import Value
 from taskpit.policy import REVIEW, question_of
 from taskpit.queue import Queue
-from taskpit.records import Value
 from taskpit.rules import order
 from taskpit.schema import amount
 from taskpit.status import STANDS, STATUSES, Status, status_of
@@ -47,7 +47,7 @@ RARELY = 50
 SELDOM, PATIENCE = 250, 30.0
 
 
-class Slip(Value):
+class Slip(Value, frozen=True, kw_only=True):
     """What a board shows of one task: little enough to have ten thousand of them at hand."""
 
     id: str
@@ -132,10 +132,10 @@ class Slip(Value):
 
 
 #: Fields that a slip has from its task as they are.
-SAME = frozenset(Slip._fields) & frozenset(Task._fields) - {"title", "check"}
+SAME = frozenset(Slip.__struct_fields__) & frozenset(Task.__struct_fields__) - {"title", "check"}
 
 
-class BoardChange(Value):
+class BoardChange(Value, frozen=True, kw_only=True):
     """What is new on a board: the tasks whose slips came, went or changed, and the lines that told so."""
 
     ids: frozenset[str] = frozenset()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from taskpit.clock import LAST, duration
 from taskpit.errors import Invalid
-from taskpit.records import Value
+from taskpit.model import Value
 from taskpit.text import did_you_mean
 
 TYPE_CHECKING = False
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 DAY = 86400.0
 
 
-class Hooks(Value):
+class Hooks(Value, frozen=True, kw_only=True):
     """What is run when something has happened: the table `[hooks]` of `config.toml`."""
 
     #: The command of each event; an event without one is nobody's business.
@@ -35,7 +35,7 @@ OF_KEYS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._:/@-"
 LONGEST_KEY, MOST_ALLOWED = 64, 1_000_000
 
 
-class Limit(Value):
+class Limit(Value, frozen=True, kw_only=True):
     """How often something scarce may be used: by so many tasks at once, or begun so often in any minute."""
 
     key: str
@@ -58,7 +58,7 @@ class Limit(Value):
         return f"{self.key}={self.count}{'/min' if self.per_minute else ''}"
 
 
-class Config(Value):
+class Config(Value, frozen=True, kw_only=True):
     """What a queue's `config.toml` may say."""
 
     #: How long a claim lasts unless renewed.
@@ -121,6 +121,9 @@ class Config(Value):
         """How long a task inside an activity is theirs."""
         return self.human_task_lease if kind == "human" else self.task_lease
 
+
+#: The settings of a queue without a `config.toml`.
+DEFAULTS = Config()
 
 _NEVER_ZERO = frozenset(
     (
@@ -212,10 +215,10 @@ def parse(fields: Mapping[str, object], base: Config | None = None) -> Config:
     """The settings in these fields; Invalid names the key, what is wrong, and what was probably meant."""
     known: dict[str, Any] = {}
     for key, value in fields.items():
-        if key not in Config._fields:
+        if key not in Config.__struct_fields__:
             raise Invalid(
                 f"config.toml: there is no setting {key!r}",
-                hint=did_you_mean(key, Config._fields, "Settings are"),
+                hint=did_you_mean(key, Config.__struct_fields__, "Settings are"),
                 key=key,
             )
         tables = {"hooks": _hooks, "limits": _limits, "shares": _shares}
@@ -229,7 +232,7 @@ def parse(fields: Mapping[str, object], base: Config | None = None) -> Config:
 
 
 def _typed(key: str, value: object) -> object:
-    wanted = type(getattr(Config, key))  # every number that is not whole is a duration
+    wanted = type(getattr(DEFAULTS, key))  # every number that is not whole is a duration
     if wanted is float and isinstance(value, str):
         try:
             value = duration(value)

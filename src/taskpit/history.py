@@ -6,7 +6,7 @@ Pure: lines in, values out. Knows no store and no surface.
 from __future__ import annotations
 
 from taskpit.clock import instant
-from taskpit.records import Value
+from taskpit.model import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ SAID_BY_WORKERS = frozenset((*ENDS, "scheduled_task", "handed_in", "pull_request
 TOLD_BY_WORKERS = frozenset(("hook_failed",))
 
 
-class ClaimSpan(Value):
+class ClaimSpan(Value, frozen=True, kw_only=True):
     """One claim, from its beginning to its end; `end` 0 goes on, `how` is how it ended."""
 
     worker: str
@@ -45,7 +45,7 @@ class ClaimSpan(Value):
     how: str = ""
 
 
-class Flow(Value):
+class Flow(Value, frozen=True, kw_only=True):
     """What happened between two times: how many came, were done, failed; how many were worked on at its end."""
 
     start: float

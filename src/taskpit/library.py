@@ -143,7 +143,7 @@ class Queue(Verbs):
         by: str = "",
     ) -> str:
         """A task is in the queue for good; its id."""
-        given = {name: value for name, value in locals().items() if name in Task._fields}
+        given = {name: value for name, value in locals().items() if name in Task.__struct_fields__}
         given |= {name: several(name, given[name]) for name in LISTS if name in given}
         return self.put([Task(**given)])[0][0]
 

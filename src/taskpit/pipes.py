@@ -20,7 +20,7 @@ import time
 
 from taskpit import fs, kernel
 from taskpit.held_directories import at
-from taskpit.records import Value
+from taskpit.model import Value
 
 #: How often a peer that is not there is looked for.
 LOOK = 0.02
@@ -35,7 +35,7 @@ LARGEST = 256 * 1024 * 1024
 CLOSE_NOWRITE = 0x10
 
 
-class Message(Value):
+class Message(Value, frozen=True, kw_only=True):
     """A message that has arrived; it stays on the disk until `Pipe.acknowledge`."""
 
     data: bytes

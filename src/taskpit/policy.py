@@ -84,7 +84,7 @@ def check_end(claim: object, outcome: object) -> None:
     if not isinstance(outcome, Outcome):
         raise Invalid(f"{outcome!r:.80} is not an outcome", hint=hint, id=task_id)
     for name, kind in outcome.kinds().items():
-        value = outcome.__dict__[name]
+        value = getattr(outcome, name)
         if name == "children":
             if not isinstance(value, list | tuple) or not {Task}.issuperset(map(type, value)):
                 raise Invalid(

@@ -12,9 +12,9 @@ from typing import Any
 from taskpit.clock import instant, iso, say_duration
 from taskpit.explain import reason_of
 from taskpit.history import author, who
+from taskpit.model import Value
 from taskpit.queue import Queue, cards
 from taskpit.race import parent_of, racers_of
-from taskpit.records import Value
 from taskpit.schema import amount
 from taskpit.status import LABELS, Status, counted, status_of
 from taskpit.store.folder import lately_aside
@@ -30,7 +30,7 @@ LONGEST = 160
 DAY = 86_400.0
 
 
-class ReportRow(Value):
+class ReportRow(Value, frozen=True, kw_only=True):
     """A task in the report."""
 
     id: str
@@ -49,7 +49,7 @@ class ReportRow(Value):
         return next((step for words, step in begins.items() if self.what.startswith(words)), "why")
 
 
-class Report(Value):
+class Report(Value, frozen=True, kw_only=True):
     """What happened since a time."""
 
     since: float

@@ -5,12 +5,14 @@ Every store answers to these rules; the conformance suite holds it to them.
 
 from __future__ import annotations
 
-from _operator import itemgetter
+from operator import attrgetter
+
+from msgspec.structs import astuple
 
 from taskpit.clock import iso, say_duration
 from taskpit.config import Limit
 from taskpit.errors import Invalid
-from taskpit.records import Value
+from taskpit.model import Value
 from taskpit.schema import field, whole
 from taskpit.task import LINES, LISTS, State, Task
 from taskpit.text import is_count
@@ -30,10 +32,10 @@ NAMED = 3
 COUNTS = ("priority", "attempts", "max_attempts")
 #: What its other fields are; the types of one that a program made as it should; and what must be looked at then, too.
 KINDS = {name: kind for name, kind in Task.kinds().items() if name not in ("source", *COUNTS)}
-SORTS = tuple(map(type, Task(id="", title="").as_dict().values()))
+SORTS = tuple(map(type, astuple(Task(id="", title=""))))
 ODD = (*LISTS, *COUNTS, "not_before", "extra")
 #: The values of these, all at once.
-_odd_of, _lines_of = itemgetter(*ODD), itemgetter(*LINES)
+_odd_of, _lines_of = attrgetter(*ODD), attrgetter(*LINES)
 
 
 def order(task: Task) -> Order:
@@ -119,7 +121,7 @@ def in_the_way(task: Task, running: Iterable[Task]) -> str:
     return f"touches {mine}, which {other} is changing"
 
 
-class Use(Value):
+class Use(Value, frozen=True, kw_only=True):
     """What is in use: the tasks that run, when each key was last used, and what the queue's settings allow."""
 
     running: tuple[Task, ...] = ()
@@ -214,13 +216,12 @@ def held_in_circle(task: Task, tasks: Mapping[str, Task]) -> str:
 
 def check_task(task: Task) -> None:
     """Whether this can be a task; Invalid says why not."""
-    said = task.__dict__
-    odd = any(_odd_of(said))
-    if odd or tuple(map(type, said.values())) != SORTS:
+    odd = any(_odd_of(task))
+    if odd or tuple(map(type, astuple(task))) != SORTS:
         _check_kinds(task)
     if not task.title.strip():
         raise Invalid("a task needs a title", id=task.id)
-    lines = "".join(_lines_of(said))
+    lines = "".join(_lines_of(task))
     if "\n" in lines or "\r" in lines or "\0" in lines:
         raise _no_line(task)
     if "\0" in task.body:
@@ -237,7 +238,7 @@ def check_task(task: Task) -> None:
 def _no_line(task: Task) -> Invalid:
     """Which of its fields is more than one line."""
     for name in LINES:
-        text = task.__dict__[name]
+        text = getattr(task, name)
         if "\n" in text or "\r" in text or "\0" in text:
             break
     hint = "Put it into a script and name that." if name == "check" else "Use the body for long text."
@@ -247,7 +248,7 @@ def _no_line(task: Task) -> Invalid:
 def _check_lists(task: Task) -> None:
     """Whether each of its words can stand in a list, and it can ever run."""
     for name in LISTS:
-        for word in task.__dict__[name]:
+        for word in getattr(task, name):
             word.encode()
             if not word or word != " ".join(word.split()) or "," in word or "#" in word:
                 raise Invalid(f"{word!r} cannot stand in {name}: no commas, # or line breaks", id=task.id)
@@ -283,12 +284,13 @@ def drawn(shares: Mapping[str, int], draw: Callable[[], float]) -> list[str]:
 def _check_kinds(task: Task) -> None:
     """Fields of their kind, numbers that every file can say, and limits that can be kept."""
     for name in COUNTS:
-        value = task.__dict__[name]
+        value = getattr(task, name)
         try:
             whole(name, value if type(value) is int else None)
         except (TypeError, ValueError) as error:
             raise Invalid(f"the {name} is none that a task can have: {error}", id=task.id) from None
-    source, limits = (task.__dict__[name] for name in ("source", "limits"))
+    source: object = task.source
+    limits: object = task.limits
     if not isinstance(source, bytes):
         raise Invalid("the source of a task is the bytes that it was read from", hint="Leave it out.", id=task.id)
     for limit in limits if isinstance(limits, list | tuple) else ():
@@ -298,4 +300,4 @@ def _check_kinds(task: Task) -> None:
             hint = "Write staging=1 for one at once, api=10/min for ten a minute, or a key of the table [limits]."
             raise Invalid(str(error), hint=hint, id=task.id) from None
     for name, kind in KINDS.items():
-        field(name, task.__dict__[name], kind)
+        field(name, getattr(task, name), kind)

@@ -25,7 +25,7 @@ from zoneinfo import ZoneInfo
 
 from taskpit.clock import LAST, duration, iso, say_duration, stamp
 from taskpit.errors import Invalid
-from taskpit.records import Value
+from taskpit.model import Value
 from taskpit.schema import is_word
 from taskpit.task import SCHEDULES, Claim, End, State, Task
 from taskpit.text import did_you_mean
@@ -56,7 +56,7 @@ _CRON = {
 }
 
 
-class Plan(Value):
+class Plan(Value, frozen=True, kw_only=True):
     """The times at which something is due."""
 
     text: str

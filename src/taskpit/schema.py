@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
     from typing import Any, TypeVar
 
-    from taskpit.records import Value
+    from taskpit.model import Value
 
     V = TypeVar("V", bound=Value)
 

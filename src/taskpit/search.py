@@ -10,8 +10,8 @@ from heapq import nsmallest
 
 from taskpit.errors import Invalid
 from taskpit.events import new_events
+from taskpit.model import Value
 from taskpit.queue import Queue, cards
-from taskpit.records import Value
 from taskpit.status import STATUSES, Status, state_with, status_of
 from taskpit.task import Card
 from taskpit.text import fit, one_line
@@ -24,7 +24,7 @@ PAGE = 10_000
 SNIPPET, BEFORE = 120, 40
 
 
-class Hit(Value):
+class Hit(Value, frozen=True, kw_only=True):
     """One task that mentions all the words, and where."""
 
     id: str

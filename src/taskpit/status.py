@@ -6,7 +6,8 @@ wait for me? Each task has exactly one answer, and each surface asks here for it
 
 from __future__ import annotations
 
-from taskpit.records import Word
+from enum import StrEnum
+
 from taskpit.task import UNREAD, State, Verdict
 
 TYPE_CHECKING = False
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from taskpit.task import Card
 
 
-class Status(Word):
+class Status(StrEnum):
     """Where a task stands."""
 
     NEEDS_YOU = "needs_you"  #: it asks, it keeps failing the same way, or it was blocked: a person goes first

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from taskpit.records import Value, Word
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
+from taskpit.model import Value
 
 NOTHING: Mapping[str, object] = {}
 #: The tag by which schedules are found among many tasks; their runs have it not.
@@ -16,7 +15,7 @@ SCHEDULES = "@schedule"
 ARRIVING = "it is being brought in; if that was interrupted, repeat it."
 
 
-class State(Word):
+class State(StrEnum):
     """Where a task is; *held* is a ready task with a reason, not a state of its own."""
 
     READY = "ready"
@@ -25,7 +24,7 @@ class State(Word):
     FAILED = "failed"
 
 
-class Verdict(Word):
+class Verdict(StrEnum):
     """What a result says."""
 
     DONE = "done"
@@ -38,7 +37,7 @@ class Verdict(Word):
         return State.DONE if self is Verdict.DONE else State.FAILED
 
 
-class Said(Word):
+class Said(StrEnum):
     """What a store answers for one item of a batch."""
 
     CREATED = "created"
@@ -50,11 +49,8 @@ class Said(Word):
     CANCEL = "cancel"  #: still ours, but we are asked to stop
 
 
-class Task(Value):
+class Task(Value, frozen=True, kw_only=True, dict=True):
     """One piece of work, as it was asked for. Change it by `replace`."""
-
-    #: The mark of what was just read from `source`; a changed copy has none.
-    __slots__ = ("_read",)
 
     id: str
     title: str
@@ -96,12 +92,12 @@ class Task(Value):
 
     def mark_read(self, way: object) -> None:
         """This is what `source` says, read this way."""
-        object.__setattr__(self, "_read", way)
+        self.__dict__["read"] = way  # a changed copy has no mark
 
     @property
     def was_read(self) -> object:
         """The way in which `source` says just this, if that is known; a copy does not know it of itself."""
-        return getattr(self, "_read", None)
+        return self.__dict__.get("read")
 
     def renamed(self, ids: Mapping[str, str]) -> Task:
         """The task where these ids are called otherwise: its own, its needs and its parent follow."""
@@ -140,7 +136,7 @@ LINES = tuple(name for name, kind in Task.kinds().items() if kind == "str" and n
 LATER = ("limits",)
 
 
-class Evidence(Value):
+class Evidence(Value, frozen=True, kw_only=True):
     """What running a check showed."""
 
     command: str
@@ -159,7 +155,7 @@ class Evidence(Value):
         return f"the check is red (exit code {self.exit_code}){where}: {self.tail[-500:] or self.command}"
 
 
-class Result(Value):
+class Result(Value, frozen=True, kw_only=True):
     """What is published once per task, for ever."""
 
     id: str
@@ -184,7 +180,7 @@ def brought(end: Value) -> dict[str, Any]:
     return {name: getattr(end, name) for name in ("output", "evidence", "seconds", "cost", "log")}
 
 
-class Try(Value):
+class Try(Value, frozen=True, kw_only=True):
     """One attempt that did not finish the task; `counted` says whether it spent one of its attempts."""
 
     at: float
@@ -200,7 +196,7 @@ class Try(Value):
     log: str = ""
 
 
-class Claim(Value):
+class Claim(Value, frozen=True, kw_only=True):
     """This worker's right to work on this task until the lease runs out or is revoked."""
 
     task: Task
@@ -213,7 +209,7 @@ class Claim(Value):
     since: float = 0.0
 
 
-class Want(Value):
+class Want(Value, frozen=True, kw_only=True):
     """What a worker asks a store for."""
 
     worker: str
@@ -240,7 +236,7 @@ class Want(Value):
 NOTE_KINDS = ("choked", "lost", "ask")
 
 
-class End(Value):
+class End(Value, frozen=True, kw_only=True):
     """How one claim ends, decided by the queue and carried out by the store: all of it or nothing."""
 
     claim: Claim
@@ -269,7 +265,7 @@ FOR_PARTS, FOR_RACERS = "and waits for ", "racers "
 SPLIT_FROM = "split from "
 
 
-class Event(Value):
+class Event(Value, frozen=True, kw_only=True):
     """One line of the changelog."""
 
     timestamp: str
@@ -285,9 +281,11 @@ class Event(Value):
     @classmethod
     def of(cls, fields: Mapping[str, object]) -> Event:
         """The event that a line tells; TypeError if it is none."""
-        known: dict[str, Any] = {key: str(fields[key]) for key in cls._fields[:-1] if fields.get(key) is not None}
+        known: dict[str, Any] = {
+            key: str(fields[key]) for key in cls.__struct_fields__[:-1] if fields.get(key) is not None
+        }
         more = fields.items() if len(known) < len(fields) else ()  # nearly always there is nothing else
-        extra = {key: value for key, value in more if key not in cls._fields[:-1]}
+        extra = {key: value for key, value in more if key not in cls.__struct_fields__[:-1]}
         for theirs, ours in CAMEL.items():
             if theirs in extra and ours not in known:
                 known[ours] = str(extra.pop(theirs))
@@ -317,7 +315,7 @@ class Event(Value):
         return self.did == "split_task" and self.details.startswith((FOR_PARTS, FOR_RACERS))
 
 
-class Lock(Value):
+class Lock(Value, frozen=True, kw_only=True):
     """A name that one worker has until a time: an activity's, or any name at all."""
 
     name: str
@@ -347,7 +345,7 @@ def worker_type(worker: str) -> str:
 UNREAD = "it cannot be read"
 
 
-class Card(Value):
+class Card(Value, frozen=True, kw_only=True):
     """A task as it stands: what a person looks at."""
 
     task: Task
@@ -378,18 +376,18 @@ class Card(Value):
         return "yes" if self.result and self.result.evidence else "no" if self.task.check else "none"
 
 
-class Page(Value):
+class Page(Value, frozen=True, kw_only=True):
     """Some cards, and where to go on; an empty cursor is the end."""
 
     cards: tuple[Card, ...]
     cursor: str = ""
 
 
-class Outcome(Value):
+class Outcome(Value, frozen=True, kw_only=True):
     """How the work went, in the worker's words; the queue's policy makes an `End` of it."""
 
 
-class Done(Outcome):
+class Done(Outcome, frozen=True, kw_only=True):
     """The work is finished."""
 
     output: str = ""
@@ -400,7 +398,7 @@ class Done(Outcome):
     log: str = ""
 
 
-class Failed(Outcome):
+class Failed(Outcome, frozen=True, kw_only=True):
     """The work did not succeed. Policy decides between another attempt, a choke and the end."""
 
     error: str
@@ -415,7 +413,7 @@ class Failed(Outcome):
     log: str = ""
 
 
-class Retry(Outcome):
+class Retry(Outcome, frozen=True, kw_only=True):
     """Put it back for another attempt after that many seconds; spends no attempt."""
 
     reason: str
@@ -424,7 +422,7 @@ class Retry(Outcome):
     log: str = ""
 
 
-class Release(Outcome):
+class Release(Outcome, frozen=True, kw_only=True):
     """Put it back as it was; spends no attempt."""
 
     reason: str = ""
@@ -433,7 +431,7 @@ class Release(Outcome):
     action: str = "released_task"
 
 
-class Split(Outcome):
+class Split(Outcome, frozen=True, kw_only=True):
     """It was several tasks: put these into the queue instead."""
 
     children: tuple[Task, ...]
@@ -442,7 +440,7 @@ class Split(Outcome):
     output: str = ""
 
 
-class Ask(Outcome):
+class Ask(Outcome, frozen=True, kw_only=True):
     """A person must answer first; the task waits, the worker doesn't."""
 
     question: str

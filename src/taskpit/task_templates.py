@@ -26,8 +26,8 @@ from taskpit.errors import Invalid, NotFound
 from taskpit.layouts import Spot, slugify
 from taskpit.layouts.markdown import Sheet
 from taskpit.layouts.markdown_task import load_task, read_sheet
+from taskpit.model import Value
 from taskpit.queue import Queue
-from taskpit.records import Value
 from taskpit.task import Said, State, Task
 from taskpit.text import did_you_mean, fence_after
 
@@ -35,7 +35,7 @@ _FIELD = re.compile(r"\{([a-z][a-z0-9_-]*)\}")
 _SECTION = re.compile(r"^# +(?:([A-Za-z0-9][\w-]*): +)?(.+)$")
 
 
-class Recipe(Value):
+class Recipe(Value, frozen=True, kw_only=True):
     """A template that was read, its fields still open."""
 
     name: str

@@ -21,7 +21,7 @@ from taskpit.events import new_events, unsettled
 from taskpit.explain import ENDING
 from taskpit.layouts.activities import item_of
 from taskpit.layouts.progress import Progress
-from taskpit.records import Value
+from taskpit.model import Value
 from taskpit.store import changelog
 from taskpit.store.port import Looking, Store
 from taskpit.task import (
@@ -57,7 +57,7 @@ Heads = Mapping[str, dict[str, Any]]
 _PAUSED = re.compile(r"paused by (.+?): (.*?)(?:, until (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ))?\Z", re.DOTALL)
 
 
-class Cargo(Value):
+class Cargo(Value, frozen=True, kw_only=True):
     """All that is moved of a queue."""
 
     cards: tuple[Card, ...] = ()
@@ -70,7 +70,7 @@ class Cargo(Value):
     unread: tuple[str, ...] = ()
 
 
-class Moved(Value):
+class Moved(Value, frozen=True, kw_only=True):
     """What a transfer did."""
 
     tasks: int = 0
@@ -467,7 +467,7 @@ def verify(cargo: Cargo, into: Store, check_id: Callable[[str], str]) -> list[st
 
 
 def _differences(one: Card, other: Card) -> Iterator[str]:
-    for field in Task._fields:
+    for field in Task.__struct_fields__:
         asked = getattr(one.task, field)
         if field in ("source", "updated") or (not asked and field in ("slug", "max_attempts", "parent")):
             continue  # what nobody asked for a layout may choose

@@ -16,7 +16,7 @@ import stat
 from taskpit import fs, jsontext, layouts
 from taskpit.config import plain_settings
 from taskpit.errors import Untrusted
-from taskpit.records import Value
+from taskpit.model import Value
 from taskpit.text import read_toml
 
 TYPE_CHECKING = False
@@ -51,7 +51,7 @@ MOST_SCRIPTS = 500
 LONGEST_PATH = 4096
 
 
-class Start(Value):
+class Start(Value, frozen=True, kw_only=True):
     """One thing that a folder can start or connect to by itself."""
 
     #: hook, preset, crew, script, address, plug-in, or tokens by which others come in.

@@ -13,7 +13,7 @@ import time
 
 from taskpit import fs, jsontext, schema
 from taskpit.errors import Invalid
-from taskpit.records import Value
+from taskpit.model import Value
 from taskpit.text import read_json
 
 TYPE_CHECKING = False
@@ -38,7 +38,7 @@ NAME_OF_RUN = b"pit-run "
 LARGEST_TOLD = 1 << 26
 
 
-class WorkerRecord(Value):
+class WorkerRecord(Value, frozen=True, kw_only=True):
     """What a worker says of itself before it first claims."""
 
     worker: str
@@ -177,7 +177,7 @@ def _kernel_file(path: str) -> bytes:
     return fs.read(path, LARGEST_TOLD)[0]
 
 
-class Around(Value):
+class Around(Value, frozen=True, kw_only=True):
     """The run that a process is part of: the outermost one, if runs have pools of their own."""
 
     #: Its task and its claim; empty if they can't be told.

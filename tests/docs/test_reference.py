@@ -30,4 +30,4 @@ def test_every_setting_says_what_it_is_for():
     from taskpit.config import SAMPLE, Config
 
     assert [key for key, told in reference.fields(Config).items() if not told] == []
-    assert [key for key in Config._fields if f"# {key} = " not in SAMPLE and f"# [{key}]" not in SAMPLE] == []
+    assert [key for key in Config.__struct_fields__ if f"# {key} = " not in SAMPLE and f"# [{key}]" not in SAMPLE] == []

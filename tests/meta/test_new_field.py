@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import taskpit
+from taskpit.model import defaults
 from taskpit.task import Task
 
 #: What somebody would write who wants tasks to have a link and reviewers: file, a line of it, the lines after it.
@@ -95,4 +96,4 @@ def test_a_field_more(changed, tmp_path):
 
 def test_what_a_task_says_by_itself_is_nothing():
     """So that a row of the database has only what somebody said: a default that is something would be lost there."""
-    assert [name for name, value in Task._defaults.items() if value] == []
+    assert [name for name, value in defaults(Task).items() if value] == []

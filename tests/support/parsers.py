@@ -390,7 +390,7 @@ def spending(path: str) -> object:
 
 def check_config(config: Config) -> Config:
     """Settings that can be worked with: spans of time and counts."""
-    for key in Config._fields:
+    for key in Config.__struct_fields__:
         value = getattr(config, key)
         assert not isinstance(value, float) or 0 <= value < float("inf"), key
     return config

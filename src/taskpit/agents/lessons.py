@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 
 from taskpit import fs, schema
 from taskpit.errors import Invalid
-from taskpit.records import Value
+from taskpit.model import Value
 from taskpit.rules import overlap
 from taskpit.task import Task, Try
 from taskpit.text import headline, one_line, plain, read_json
@@ -30,7 +30,7 @@ LARGEST = 4 * 1024 * 1024
 LESSON = re.compile(r"^[ \t>*_#-]*lesson[*_ ]{0,4}:[ \t*_]*(.+)$", re.IGNORECASE | re.MULTILINE)
 
 
-class Lesson(Value):
+class Lesson(Value, frozen=True, kw_only=True):
     """One line."""
 
     #: The error without what differs each time: equal marks are the same failure.

@@ -14,7 +14,7 @@ from typing import Any
 
 from taskpit import fs
 from taskpit.errors import Invalid
-from taskpit.records import Value
+from taskpit.model import Value
 from taskpit.toml_checker import parse
 from taskpit.trust import config_path
 
@@ -53,7 +53,7 @@ LARGEST = 1024 * 1024
 MILLION = 1e6
 
 
-class Price(Value):
+class Price(Value, frozen=True, kw_only=True):
     """Dollars for a million tokens. Where a price was found (`from`) is for readers of the file."""
 
     input: float
@@ -62,7 +62,7 @@ class Price(Value):
     cached: float = -1.0
 
 
-class Prices(Value):
+class Prices(Value, frozen=True, kw_only=True):
     """What is known about prices."""
 
     date: str = ""

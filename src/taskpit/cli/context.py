@@ -7,7 +7,7 @@ import sys
 
 from taskpit.cli.output import Screen, envelope, quoted
 from taskpit.errors import TaskpitError
-from taskpit.records import Value
+from taskpit.model import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class Usage(TaskpitError):
     exit_code = 2
 
 
-class Reply(Value):
+class Reply(Value, frozen=True, kw_only=True):
     """What a verb has to say."""
 
     #: For programs: goes into the envelope's `data`.

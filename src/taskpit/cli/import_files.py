@@ -24,8 +24,8 @@ from taskpit.clock import iso
 from taskpit.errors import Conflict, Invalid, Lost, NotFound, TaskpitError, TooLarge
 from taskpit.importers import Bad, Found, Importer
 from taskpit.importers.importer import relate, without_twins
+from taskpit.model import Value
 from taskpit.queue import Queue, cards
-from taskpit.records import Value
 from taskpit.task import LISTS, Card, Result, Said, State, Task, Verdict
 from taskpit.workers import default_worker
 
@@ -320,7 +320,7 @@ def _counted(data: Mapping[str, Collection[str]]) -> str:
 # -- what another tracker keeps: as far as it can ----------------------------------------------------
 
 
-class Haul(Value):
+class Haul(Value, frozen=True, kw_only=True):
     """What an import did, by id in the queue; for what was left out, by id in the source."""
 
     created: tuple[str, ...] = ()
@@ -331,7 +331,7 @@ class Haul(Value):
     bad: tuple[Bad, ...] = ()
 
 
-class Plan(Value):
+class Plan(Value, frozen=True, kw_only=True):
     """What of a tracker's tasks would come in."""
 
     source: str

@@ -21,10 +21,10 @@ from taskpit.crew.status import MemberRow, doing, idle_workers, pid_here, rows
 from taskpit.events import new_events
 from taskpit.explain import reason_of
 from taskpit.history import who
+from taskpit.model import Value
 from taskpit.policy import LANDING, PULL, REVIEWER
 from taskpit.queue import Queue, cards, tally
 from taskpit.race import is_racer
-from taskpit.records import Value
 from taskpit.report import DAY, LANDED, newest
 from taskpit.status import STATUSES, Status, counted, status_of, summary
 from taskpit.task import Card, Event, State, Task
@@ -145,7 +145,7 @@ class LastDay:
         return facts
 
 
-class Overview(Value):
+class Overview(Value, frozen=True, kw_only=True):
     """How the queue stands."""
 
     where: str

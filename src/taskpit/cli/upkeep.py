@@ -18,7 +18,7 @@ from taskpit.clock import boot_id
 from taskpit.errors import Invalid, TaskpitError
 from taskpit.keeper import fix, sweep
 from taskpit.landing.review import pipes, prune, standing
-from taskpit.records import Value
+from taskpit.model import Value
 from taskpit.store.port import Mend
 from taskpit.trust import from_home
 from taskpit.worker.run_directory import end_commands_of
@@ -280,7 +280,7 @@ SYNCS = 7
 NO_GIT = "not found; needed only for landing"
 
 
-class Tried(Value):
+class Tried(Value, frozen=True, kw_only=True):
     """One thing that was tried."""
 
     name: str

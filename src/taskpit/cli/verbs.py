@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from taskpit.records import Value
+from taskpit.model import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from taskpit.cli.context import Handler
 
 
-class Verb(Value):
+class Verb(Value, frozen=True, kw_only=True):
     """A row of the table."""
 
     name: str

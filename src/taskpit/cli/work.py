@@ -302,7 +302,7 @@ def _landing(args: Args, context: Context, cwd: str) -> LandingPipe | None:
         return None
     from taskpit.worker.landing_thread import pipe_for
 
-    own = {name: one for name, one in vars(args).items() if name in Terms._fields and one}
+    own = {name: one for name, one in vars(args).items() if name in Terms.__struct_fields__ and one}
     own = {name: tuple(one) if isinstance(one, list) else one for name, one in own.items()}
     terms = Terms(
         **{**own, "land": land, "review_tags": only_tags(args.review_tag, "--review-tag"), "env": _seen_by_checks(args)}

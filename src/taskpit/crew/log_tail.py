@@ -11,7 +11,7 @@ import os
 from taskpit import fs
 from taskpit.crew.state import CrewFiles
 from taskpit.errors import NotFound, TaskpitError
-from taskpit.records import Value
+from taskpit.model import Value
 from taskpit.store.port import Store
 from taskpit.store.run_files import last_log
 from taskpit.task import Card, Claim, State
@@ -24,7 +24,7 @@ from taskpit.worker.transcript import readable
 END, PIECE = 64 * 1024, 256 * 1024
 
 
-class StoredLog(Value):
+class StoredLog(Value, frozen=True, kw_only=True):
     """What the run of a task on another machine prints, or printed, as the queue has it."""
 
     store: Store

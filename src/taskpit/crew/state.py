@@ -23,7 +23,7 @@ from taskpit import fs, schema, trust, workers
 from taskpit.clock import Clock, instant
 from taskpit.errors import Conflict, Invalid, Storage, Untrusted
 from taskpit.landing.values import Terms, spelled
-from taskpit.records import Value
+from taskpit.model import Value
 from taskpit.text import last_lines, read_json
 from taskpit.worker.preset import Backend
 
@@ -43,7 +43,7 @@ WAITING = "WAITING-UNTIL:"
 STALL = 900.0
 
 
-class BackendSettings(Value):
+class BackendSettings(Value, frozen=True, kw_only=True):
     """How agents of one sort are run."""
 
     name: str
@@ -67,7 +67,7 @@ class BackendSettings(Value):
         return Backend(name=self.preset or self.name, limit=self.limit, stagger=self.stagger, quiet=self.quiet)
 
 
-class Post(Terms):
+class Post(Terms, frozen=True, kw_only=True):
     """One process of the crew, with all that it needs to know, also how its work lands."""
 
     name: str
@@ -114,7 +114,7 @@ class Post(Terms):
 
     def terms(self) -> Terms:
         """How its work lands."""
-        own = {name: getattr(self, name) for name in Terms._fields}
+        own = {name: getattr(self, name) for name in Terms.__struct_fields__}
         land = self.land or spelled(worktree=self.worktree, merge=self.merge)
         return Terms(**{**own, "land": land, "env": self.seen_by_checks})
 
@@ -136,7 +136,7 @@ class Post(Terms):
         return schema.load(cls, facts, backend=schema.load(BackendSettings, backend) if backend else None)
 
 
-class Crew(Value):
+class Crew(Value, frozen=True, kw_only=True):
     """All posts of one file, in its order."""
 
     path: str
@@ -146,7 +146,7 @@ class Crew(Value):
 # -- who should run, and how each was last seen ----------------------------------------------------
 
 
-class MemberPlan(Value):
+class MemberPlan(Value, frozen=True, kw_only=True):
     """What the plan says of one of the crew."""
 
     post: Post
@@ -157,7 +157,7 @@ class MemberPlan(Value):
     now: bool = False
 
 
-class MemberState(Value):
+class MemberState(Value, frozen=True, kw_only=True):
     """What the supervisor knows of one of the crew."""
 
     #: up, down, waiting or stalled.
@@ -174,7 +174,7 @@ class MemberState(Value):
     post: str = ""
 
 
-class Now(Value):
+class Now(Value, frozen=True, kw_only=True):
     """What one of the crew says it is doing."""
 
     task: str = ""

@@ -9,14 +9,14 @@ from taskpit import fs, workers
 from taskpit.clock import Clock, say_duration
 from taskpit.crew.state import SUPERVISOR, CrewFiles, MemberPlan, Now, Post
 from taskpit.errors import Conflict
-from taskpit.records import Value
+from taskpit.model import Value
 from taskpit.rules import natural
 
 #: What is in the name of those that only land.
 LANDER = "-lander-"
 
 
-class MemberRow(Value):
+class MemberRow(Value, frozen=True, kw_only=True):
     """One of the crew as it stands."""
 
     name: str

@@ -14,7 +14,7 @@ from typing import Any
 
 from taskpit.clock import FIRST, LAST, instant
 from taskpit.errors import Invalid
-from taskpit.records import Value
+from taskpit.model import Value
 from taskpit.rules import find_cycle, tangled
 from taskpit.task import NOTHING, Task
 from taskpit.text import read_json
@@ -43,7 +43,7 @@ PRIORITIES = {
 }
 
 
-class Found(Value):
+class Found(Value, frozen=True, kw_only=True):
     """One task of another tracker. Its id, needs and parent are as they are called there."""
 
     task: Task
@@ -58,7 +58,7 @@ class Found(Value):
     ended: float = 0.0
 
 
-class Bad(Value):
+class Bad(Value, frozen=True, kw_only=True):
     """A record that cannot be read, and why."""
 
     where: str
@@ -230,7 +230,7 @@ def unused(name: str, kept: Collection[str]) -> str:
 #: Words a queue or a layout has a use for.
 _TAKEN = frozenset(
     (
-        *(field.replace("_", "-") for field in Task._fields),
+        *(field.replace("_", "-") for field in Task.__struct_fields__),
         *("task", "done-when", "tossed-by", "attempt", "state", "carried", "origin", "original-id", "metadata", "type"),
         *("verdict", "test-mode", "test-scope", "test-command", "operator", "epic-id", "sequence-number"),
     )

@@ -16,7 +16,7 @@ from fnmatch import fnmatchcase
 from taskpit import fs
 from taskpit.landing.git import Git
 from taskpit.landing.values import Terms
-from taskpit.records import Value
+from taskpit.model import Value
 
 #: A new file larger than this is asked about; contents are looked at up to the other.
 LARGE, LOOKED_AT = 5 * 1024 * 1024, 1024 * 1024
@@ -49,7 +49,7 @@ _HUNK = re.compile(rb"\A@@ -\d+(,\d+)? \+\d+(,\d+)? @@.*", re.DOTALL)
 FILE, PROGRAM, LINK, GITLINK, NOTHING = "100644", "100755", "120000", "160000", "000000"
 
 
-class PathChange(Value):
+class PathChange(Value, frozen=True, kw_only=True):
     """One path that differs between two trees."""
 
     old_mode: str
@@ -74,7 +74,7 @@ class PathChange(Value):
         return f"{self.old_mode} {self.old_oid} 0" if self.old_mode != NOTHING else ""
 
 
-class Taken(Value):
+class Taken(Value, frozen=True, kw_only=True):
     """What a clone's files are as a tree."""
 
     tree: str

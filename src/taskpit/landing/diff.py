@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from taskpit.records import Value
+from taskpit.model import Value
 from taskpit.text import revealed
 
 #: Rows are shown up to this width.
@@ -14,7 +14,7 @@ _ESCAPE = re.compile(rb"\\([0-7]{3}|.)")
 _LETTERS = {b"a": b"\a", b"b": b"\b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"t": b"\t", b"v": b"\v"}
 
 
-class DiffLine(Value):
+class DiffLine(Value, frozen=True, kw_only=True):
     """One line of a diff."""
 
     #: A space, + or -; @ is the head of a hunk.
@@ -25,7 +25,7 @@ class DiffLine(Value):
     text: str = ""
 
 
-class FilePatch(Value):
+class FilePatch(Value, frozen=True, kw_only=True):
     """What a diff says of one file."""
 
     path: str

@@ -18,8 +18,8 @@ from urllib.parse import quote, urlsplit
 from taskpit.errors import Invalid, TaskpitError
 from taskpit.landing.git import GitTrouble
 from taskpit.landing.values import CANDIDATE, FenceLost, held, opened
+from taskpit.model import Value
 from taskpit.policy import PULL
-from taskpit.records import Value
 from taskpit.text import read_json
 
 TYPE_CHECKING = False
@@ -51,7 +51,7 @@ class ForgeTrouble(TaskpitError):
     code = "forge"
 
 
-class Pull(Value):
+class Pull(Value, frozen=True, kw_only=True):
     """One pull request, as its forge tells of it."""
 
     number: int

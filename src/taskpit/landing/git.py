@@ -18,7 +18,7 @@ from functools import cache
 
 from taskpit import fs
 from taskpit.errors import TaskpitError
-from taskpit.records import Value
+from taskpit.model import Value
 
 #: How long one git command may take.
 PATIENCE = 600.0
@@ -88,14 +88,14 @@ class GitTrouble(TaskpitError):
     code = "git"
 
 
-class Ref(Value):
+class Ref(Value, frozen=True, kw_only=True):
     """A ref as it was seen: the object it names, and what that holds. Both are empty if there is no such ref."""
 
     oid: str = ""
     data: bytes = b""
 
 
-class Ran(Value):
+class Ran(Value, frozen=True, kw_only=True):
     """What one git command did."""
 
     code: int

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 
 from taskpit.landing.git import Git, GitTrouble
 from taskpit.landing.values import Waits
-from taskpit.records import Value
+from taskpit.model import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class BranchTrouble(GitTrouble, Waits):
     """The person's branch is gone, or git cannot bring it together with the line: a person must do something."""
 
 
-class Landing(Value):
+class Landing(Value, frozen=True, kw_only=True):
     """A commit by which something landed."""
 
     oid: str

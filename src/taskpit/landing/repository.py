@@ -37,7 +37,7 @@ from taskpit.landing.settings import (
     remote_of,
     unsafe,
 )
-from taskpit.records import Value
+from taskpit.model import Value
 from taskpit.trust import state_path
 
 #: What stands in a repository's directory while the person is in the middle of something.
@@ -61,7 +61,7 @@ LEFTOVER = 2 * 86400.0
 LARGEST_EXCLUDES, LARGEST_COPY = 1024 * 1024, 64 * 1024 * 1024
 
 
-class Merge(Value):
+class Merge(Value, frozen=True, kw_only=True):
     """Two commits brought together."""
 
     tree: str
@@ -69,7 +69,7 @@ class Merge(Value):
     conflicts: tuple[str, ...] = ()
 
 
-class Published(Value):
+class Published(Value, frozen=True, kw_only=True):
     """How far the person's branch is behind what has landed, and why."""
 
     branch: str

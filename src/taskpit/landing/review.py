@@ -11,9 +11,9 @@ import os
 from taskpit import fs, workers
 from taskpit.errors import Conflict, Invalid, NotFound, TaskpitError
 from taskpit.landing.values import CANDIDATE, Terms, held, name_of
+from taskpit.model import Value
 from taskpit.policy import LANDING, PULL, REVIEW, REVIEWER
 from taskpit.queue import cards
-from taskpit.records import Value
 from taskpit.task import Release, State, Want
 from taskpit.trust import state_path
 
@@ -36,7 +36,7 @@ SAID = "**Review** ("
 NO_REVIEWER = "`pit work --reviewer AGENT` starts one, `pit review` lets you judge instead"
 
 
-class ReviewComment(Value):
+class ReviewComment(Value, frozen=True, kw_only=True):
     """A remark about one line of a candidate."""
 
     path: str
@@ -45,7 +45,7 @@ class ReviewComment(Value):
     text: str
 
 
-class FileDiff(Value):
+class FileDiff(Value, frozen=True, kw_only=True):
     """One file of a candidate."""
 
     path: str
@@ -55,7 +55,7 @@ class FileDiff(Value):
     removed: int
 
 
-class OpenWork(Value):
+class OpenWork(Value, frozen=True, kw_only=True):
     """What of a queue's work has not come to rest."""
 
     #: Ids that wait for a person's look, for a reviewer agent, and to be landed.

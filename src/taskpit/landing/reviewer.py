@@ -19,10 +19,10 @@ from taskpit.landing import review
 from taskpit.landing.pipe import LandingPipe
 from taskpit.landing.review import ReviewComment
 from taskpit.landing.values import CANDIDATE, HandIn, held
+from taskpit.model import Value
 from taskpit.policy import REVIEWER
 from taskpit.queue import Queue, cards
 from taskpit.race import total
-from taskpit.records import Value
 from taskpit.task import Claim, Release, State, Task
 from taskpit.text import plain, read_json, revealed
 
@@ -47,7 +47,7 @@ whole file. Write one JSON object and nothing else to `{result_file}`:
      "comments": [{"path": "src/api.py", "line": 12, "text": "this exists already: use the helper"}]}"""
 
 
-class ReviewerAnswer(Value):
+class ReviewerAnswer(Value, frozen=True, kw_only=True):
     """What a reviewer says."""
 
     verdict: str

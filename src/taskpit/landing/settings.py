@@ -12,7 +12,7 @@ import os
 import re
 from collections.abc import Sequence
 
-from taskpit.records import Value
+from taskpit.model import Value
 
 #: Whose word it is, the key in git's spelling, its value.
 Setting = tuple[str, str, str]
@@ -36,7 +36,7 @@ PROGRAM, INSTEAD = re.compile(r"core\.alternaterefscommand"), re.compile(r"url\.
 FILTERS = re.compile(r"filter\..*\.(clean|smudge|process)", re.DOTALL)
 
 
-class Remote(Value):
+class Remote(Value, frozen=True, kw_only=True):
     """Where the person's repository is pushed to."""
 
     name: str

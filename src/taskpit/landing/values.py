@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from taskpit import schema, workers
 from taskpit.errors import Invalid, TaskpitError
+from taskpit.model import Value
 from taskpit.policy import LANDING, PULL, REVIEW
-from taskpit.records import Value
 from taskpit.rules import check_mode
 from taskpit.task import Evidence, Release
 from taskpit.text import read_json
@@ -48,7 +48,7 @@ class Hands(Protocol):
 HOW_IT_LANDS = ("onto", "setup", "setup_key", "copy", "land_check", "pr_command", "review", "frozen", "merge")
 
 
-class Terms(Value):
+class Terms(Value, frozen=True, kw_only=True):
     """How the work of a task lands."""
 
     land: str = "none"
@@ -99,7 +99,7 @@ def spelled(*, worktree: bool, merge: str) -> str:
     return "none" if not worktree else "merge" if merge == "ff" else "branch"
 
 
-class HandIn(Terms):
+class HandIn(Terms, frozen=True, kw_only=True):
     """A candidate with how it lands and all else that landing it needs, so that nobody has to ask its agent again."""
 
     task: str

@@ -22,7 +22,7 @@ from taskpit import schema
 from taskpit.clock import LAST, instant, iso
 from taskpit.errors import Invalid
 from taskpit.layouts.layout import Layout, Spot, slugify
-from taskpit.records import Value
+from taskpit.model import Value
 from taskpit.task import Evidence, Result, Task, Try, Verdict
 from taskpit.text import read_json
 
@@ -256,7 +256,7 @@ FOLDER = re.compile(r"(WI-[0-9]{1,9})(?:-(.+))?\Z")
 BLOCKERS = re.compile(r"(?:WI-[0-9]+-)?B([0-9]{1,9})\Z")
 
 
-class ActivityId(Value):
+class ActivityId(Value, frozen=True, kw_only=True):
     """What an id means: a work item, one of its activities, or a step of that. Empty is not so deep."""
 
     item: str

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 
 from taskpit.clock import stamp
 from taskpit.errors import Invalid
-from taskpit.records import Value
+from taskpit.model import Value
 from taskpit.schema import ALNUM, LONGEST_WORD, is_word, path_of
 from taskpit.task import State
 
@@ -42,7 +42,7 @@ LONGEST_NAME = 160
 NEVER = (".", "README", "readme")
 
 
-class Spot(Value):
+class Spot(Value, frozen=True, kw_only=True):
     """What a file's name says: whose file it is and in which state."""
 
     state: State

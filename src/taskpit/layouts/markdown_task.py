@@ -7,7 +7,7 @@ no words for (a tag with a comma, a title of two lines) stands in one bullet mor
 
 from __future__ import annotations
 
-from _operator import itemgetter
+from operator import attrgetter
 
 from taskpit import jsontext, schema
 from taskpit.clock import LAST, instant, iso
@@ -114,10 +114,10 @@ UNKNOWN: tuple[str, Callable[[str], object] | None] = ("", None)
 READ: dict[str, tuple[str, Callable[[str], object] | None]] = {
     bullet: (field, read) for field, bullet, read, _ in FIELDS
 }
-_told_of = itemgetter(*(field for field, _, _, _ in FIELDS))
+_told_of = attrgetter(*(field for field, _, _, _ in FIELDS))
 #: What a plain task leaves blank: all but its name, title and text, who asked for it and when.
 RARE = tuple(name for name in Task.kinds() if name not in ("id", "title", "body", "slug", "by", "created", "updated"))
-_rare_of = itemgetter(*RARE)
+_rare_of = attrgetter(*RARE)
 KNOWN = frozenset({bullet for _, bullet, _, _ in FIELDS} | {"attempts"})
 PROSE = frozenset({"task", "done-when", "hold", "last-error"})
 
@@ -159,7 +159,7 @@ def load_task(spot: Spot, data: bytes, *, title_in_heading: bool = False) -> Tas
         bullet = fields.get("title") or ""
         fields["title"] = _title(heading, body, spot, bullet, title_in_heading=title_in_heading)
     fields |= {"id": spot.id, "slug": spot.slug, "body": body, "extra": extra, "source": data}
-    task = Task.with_fields(fields)
+    task = Task(**fields)
     task = _unpacked(task) if CARRIED in extra else task
     task.mark_read((HEADED, title_in_heading))
     return task
@@ -213,7 +213,7 @@ def _is_plain(task: Task) -> bool:
     """Whether every field is said by its bullet as it is, so that nobody need read it back to be sure."""
     if task.body and not _is_plain_body(task.body):
         return False
-    if any(_rare_of(task.__dict__)) and not _is_rest_plain(task):
+    if any(_rare_of(task)) and not _is_rest_plain(task):
         return False
     words, created = (task.title, task.by), task.created
     if not task.title or not (are_plain(words) or all(map(is_plain, words))):
@@ -234,7 +234,7 @@ def _is_plain_body(body: str) -> bool:
 
 def _is_rest_plain(task: Task) -> bool:
     """The same of what only some tasks have to say."""
-    if task.extra or any(map(task.__dict__.get, OTHERS)) or not _are_counts(task):
+    if task.extra or any(getattr(task, name) for name in OTHERS) or not _are_counts(task):
         return False
     words = (*task.needs, *task.tags, *task.touches, *task.limits)
     values = (*words, task.check, task.parent, task.hold, task.last_error)
@@ -256,7 +256,7 @@ def _plain_page(task: Task, heading: str, *, title_in_heading: bool) -> bytes:
     """A new task that needs no care."""
     flat = heading.replace("\n", " ")
     text = f"# {flat}\n"
-    for value, (field, bullet, _, write) in zip(_told_of(task.__dict__), FIELDS, strict=True):
+    for value, (field, bullet, _, write) in zip(_told_of(task), FIELDS, strict=True):
         if value and not (title_in_heading and field == "title"):
             text += f"- **{bullet}:** {value if write is one_line else write(value)}\n"  # plain words as they are
     if task.attempts or task.max_attempts:

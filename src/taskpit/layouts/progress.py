@@ -13,7 +13,7 @@ from taskpit.clock import iso
 from taskpit.errors import Invalid
 from taskpit.layouts import activities as entry
 from taskpit.layouts.activities import BLOCKERS, place
-from taskpit.records import Value
+from taskpit.model import Value
 from taskpit.task import State, Task, Verdict
 from taskpit.text import is_count
 
@@ -110,7 +110,7 @@ def append(home: Any, word: str, fields: dict[str, Any]) -> None:
         raise Invalid(f"{word} is neither a list nor a mapping")
 
 
-class Step(Value):
+class Step(Value, frozen=True, kw_only=True):
     """A task inside an activity."""
 
     id: str
@@ -127,7 +127,7 @@ class Step(Value):
         return self.status not in ENDED
 
 
-class Activity(Value):
+class Activity(Value, frozen=True, kw_only=True):
     """An activity as it stands in the file."""
 
     id: str

@@ -14,8 +14,8 @@ from weakref import WeakValueDictionary
 from taskpit import errors, layouts
 from taskpit.explain import nothing
 from taskpit.json_facts import card_facts, full_facts
+from taskpit.model import Value
 from taskpit.queue import LOOK_AGAIN, Queue, cards, tally
-from taskpit.records import Value
 from taskpit.status import read_status, state_with, status_of
 from taskpit.task import LISTS, Ask, Card, Failed, Outcome, Release, Said, Split, State, Task
 from taskpit.worker.manual import (
@@ -38,7 +38,7 @@ INSTRUCTIONS = (
 )
 
 
-class ToolRow(Value):
+class ToolRow(Value, frozen=True, kw_only=True):
     """One tool."""
 
     name: str

@@ -543,4 +543,4 @@ def _claim_of(card: Card, lease: float = 0.0) -> Claim:
 
 def _plain(claim: Claim) -> Claim:
     """Without what only its judge knows."""
-    return Claim(**{name: getattr(claim, name) for name in Claim._fields})
+    return Claim(**{name: getattr(claim, name) for name in Claim.__struct_fields__})

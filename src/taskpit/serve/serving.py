@@ -17,8 +17,8 @@ from taskpit.asgi_guard import is_loopback, listen
 from taskpit.clock import iso
 from taskpit.errors import Invalid
 from taskpit.jsontext import dumps
+from taskpit.model import Value
 from taskpit.queue import Queue
-from taskpit.records import Value
 from taskpit.serve.app import GatewayApp
 from taskpit.serve.gateway import Gateway
 from taskpit.serve.http import Connection, Floor
@@ -34,7 +34,7 @@ BACKLOG = 2048
 DRAIN = 2.0
 
 
-class ServeOptions(Value):
+class ServeOptions(Value, frozen=True, kw_only=True):
     """Where to listen, and how."""
 
     host: str = "127.0.0.1"

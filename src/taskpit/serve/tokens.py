@@ -17,7 +17,7 @@ from taskpit import fs, schema, trust
 from taskpit.clock import Clock, iso
 from taskpit.errors import Conflict, Invalid, NotFound
 from taskpit.layouts.layout import is_worker
-from taskpit.records import Value
+from taskpit.model import Value
 from taskpit.store.disk_errors import verb
 from taskpit.text import read_json
 from taskpit.workers import MARK
@@ -28,7 +28,7 @@ FILE, LARGEST = trust.TOKENS, 4 * 1024 * 1024
 LONGEST_NAME = 40
 
 
-class Grant(Value):
+class Grant(Value, frozen=True, kw_only=True):
     """A token as it is kept: everything but its secret."""
 
     name: str

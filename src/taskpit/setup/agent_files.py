@@ -6,13 +6,13 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from taskpit.records import Value
+from taskpit.model import Value
 from taskpit.setup.text_edits import HASH, MARKDOWN, CommentStyle, stamped
 
 NAME = "taskpit"
 
 
-class BlockPart(Value):
+class BlockPart(Value, frozen=True, kw_only=True):
     """A marked block in a text file."""
 
     path: str
@@ -22,7 +22,7 @@ class BlockPart(Value):
     beside: str = ""
 
 
-class EntryPart(Value):
+class EntryPart(Value, frozen=True, kw_only=True):
     """An entry in a JSON file; `paths` are tried in order, the last is made if none is there."""
 
     paths: tuple[str, ...]
@@ -32,7 +32,7 @@ class EntryPart(Value):
     head: Mapping[str, str] = {}
 
 
-class FilePart(Value):
+class FilePart(Value, frozen=True, kw_only=True):
     """A file that is ours as a whole."""
 
     path: str

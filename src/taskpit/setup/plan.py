@@ -9,19 +9,20 @@ import stat
 import subprocess
 import tomllib
 from collections.abc import Sequence
+from enum import StrEnum
 from shutil import which
 
 from taskpit import fs
 from taskpit.agents.allowed import without_secrets
 from taskpit.errors import Invalid
-from taskpit.records import Value, Word
+from taskpit.model import Value
 from taskpit.setup import text_edits
 from taskpit.setup.agent_files import AGENTS, LISTS, NAME, BlockPart, EntryPart, FilePart, Part, by_hand
 from taskpit.setup.text_edits import HASH, MARKDOWN, has_stamp, is_ours, put_block, read_block, share_block, take_block
 from taskpit.text import fit, plain
 
 
-class PartState(Word):
+class PartState(StrEnum):
     """How a part stands."""
 
     FINE = "fine"
@@ -35,7 +36,7 @@ class PartState(Word):
 AMISS = (PartState.MISSING, PartState.REFUSED)
 
 
-class PartPlan(Value):
+class PartPlan(Value, frozen=True, kw_only=True):
     """One part, how it stands, and what would be done about it."""
 
     name: str
@@ -302,7 +303,7 @@ def listed(agent: str, project: str) -> tuple[str, str]:
 LARGEST = 4 * 1024 * 1024
 
 
-class ReadFile(Value):
+class ReadFile(Value, frozen=True, kw_only=True):
     """A file as it was when it was read."""
 
     #: As people call it, and where it really is.

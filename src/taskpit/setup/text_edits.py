@@ -20,12 +20,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from taskpit.errors import Invalid
-from taskpit.records import Value
+from taskpit.model import Value
 
 VERSION = "v1"
 
 
-class CommentStyle(Value):
+class CommentStyle(Value, frozen=True, kw_only=True):
     """How a remark is written in this kind of file."""
 
     opens: str
@@ -36,7 +36,7 @@ MARKDOWN = CommentStyle(opens="<!-- ", closes=" -->")
 HASH = CommentStyle(opens="# ")
 
 
-class Block(Value):
+class Block(Value, frozen=True, kw_only=True):
     """What is found between the markers."""
 
     text: str

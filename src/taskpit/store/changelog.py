@@ -6,6 +6,7 @@ A line that tells of a ready task carries its row of the catalogue: what a claim
 from __future__ import annotations
 
 from binascii import crc32
+from operator import attrgetter
 
 from taskpit import fs, jsontext, schema
 from taskpit.clock import iso
@@ -26,7 +27,7 @@ TAIL = 256 * 1024
 #: How far from the end the last lines are looked for first.
 SHORT = 16 * 1024
 #: The keys of a line, in their order.
-WORDS = tuple(key for key in Event._fields if key != "extra")
+WORDS = tuple(key for key in Event.__struct_fields__ if key != "extra")
 #: What may be told of a task at any time; none of it ends a claim.
 ASIDE = frozenset(("added_task", "brought_in", "noted", "late_result", "quarantined", "restored_task", "hook_failed"))
 #: What a keeper says of an end that it found half way; its worker may live, and tell of it, too.
@@ -96,10 +97,10 @@ def with_row(told: bytes, task: Task, file: str, status: fs.Stat) -> bytes:
 def encode(event: Event) -> bytes:
     """The line of an event that is known as one."""
     fields: dict[str, object] = {}
-    for said, keys in ((event.__dict__, WORDS), (event.extra, event.extra)):
-        for key in keys:
-            if value := said[key]:
-                fields[key] = value
+    for name in WORDS:
+        if value := getattr(event, name):
+            fields[name] = value
+    fields |= {key: value for key, value in event.extra.items() if value}
     return jsontext.dumps(fields, tight=True).encode("utf-8", "replace") + b"\n"
 
 
@@ -196,6 +197,9 @@ def _recent(path: str, task_id: str) -> Iterator[Event]:
 BRIEF = ("id", "slug", "hold", "not_before", "needs", "tags", "touches", "limits", "big")
 
 
+_brief_of = attrgetter(*BRIEF)
+
+
 def is_tied(task: Task) -> bool:
     """Whether something may hold it: a need, a time, a person, another task."""
     return bool(task.hold or task.not_before or task.needs or task.touches or task.limits or task.big)
@@ -205,7 +209,7 @@ def row_of(task: Task, file: str, status: fs.Stat) -> Row:
     """The row of a ready task: its order, its file, and what decides whether it may be taken."""
     tied = is_tied(task)
     if tied or task.tags:
-        brief = jsontext.dumps([status.st_mtime_ns, *map(task.__dict__.__getitem__, BRIEF)], tight=True)
+        brief = jsontext.dumps([status.st_mtime_ns, *_brief_of(task)], tight=True)
         brief = brief.encode("utf-8", "replace").decode()  # a JSON file may have half a letter in its tags
     else:
         brief = f"[{status.st_mtime_ns},{quote(task.id)},{quote(task.slug)}]"

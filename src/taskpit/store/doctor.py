@@ -18,7 +18,7 @@ from taskpit.errors import Invalid
 from taskpit.held_directories import directory
 from taskpit.layouts import Spot
 from taskpit.listing import entries
-from taskpit.records import Value
+from taskpit.model import Value
 from taskpit.schema import path_of
 from taskpit.store import changelog, quick_check
 from taskpit.store.folder import (
@@ -66,7 +66,7 @@ FILES = frozenset(
 DAY = 86400.0
 
 
-class Case(Value):
+class Case(Value, frozen=True, kw_only=True):
     """Something that is out of order, and what puts it right: a function that says what it did, if anything."""
 
     finding: Mend

@@ -25,7 +25,7 @@ from taskpit.clock import say_duration
 from taskpit.errors import Invalid, Lost
 from taskpit.layouts import lock_text
 from taskpit.layouts.layout import check_word
-from taskpit.records import Value
+from taskpit.model import Value
 from taskpit.store.flock import BoundedLock
 from taskpit.store.folder import FENCES, LOCKS, QUARANTINE, Folder
 from taskpit.task import Lock, Said, worker_type
@@ -56,7 +56,7 @@ EMPTY: dict[str, Any] = {
 JUMP = 1.0
 
 
-class LockFile(Value):
+class LockFile(Value, frozen=True, kw_only=True):
     """A lock file as it was seen: what it says, or why it cannot be read, and its status."""
 
     lock: Lock

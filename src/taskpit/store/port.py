@@ -17,7 +17,7 @@ answer per item comes out. Only the store's clock counts: callers pass and recei
 
 from __future__ import annotations
 
-from taskpit.records import Value
+from taskpit.model import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ __all__ = [
 ]
 
 
-class Lapse(Value):
+class Lapse(Value, frozen=True, kw_only=True):
     """A claim whose holder is gone, or has not renewed for a lease."""
 
     claim: Claim
@@ -57,7 +57,7 @@ class Lapse(Value):
     called_off: bool = False
 
 
-class Mend(Value):
+class Mend(Value, frozen=True, kw_only=True):
     """One thing that was out of order, and what was done about it."""
 
     kind: str
@@ -65,7 +65,7 @@ class Mend(Value):
     details: str = ""
 
 
-class Artifact(Value):
+class Artifact(Value, frozen=True, kw_only=True):
     """A file that is kept with a task."""
 
     name: str
@@ -73,7 +73,7 @@ class Artifact(Value):
     sha256: str
 
 
-class Info(Value):
+class Info(Value, frozen=True, kw_only=True):
     """What this store is and what it promises here and now."""
 
     kind: str

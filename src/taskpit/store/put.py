@@ -15,7 +15,7 @@ from __future__ import annotations
 from taskpit import fs, schema
 from taskpit.errors import Invalid
 from taskpit.layouts import Spot
-from taskpit.records import Value
+from taskpit.model import Value
 from taskpit.schema import name_of
 from taskpit.store import changelog
 from taskpit.store.changelog import with_row
@@ -80,7 +80,7 @@ def _clear_up(folder: Folder, drafts: Sequence[Draft], said: Sequence[Said]) -> 
             fs.remove_at(tmp, original)
 
 
-class Part(Value):
+class Part(Value, frozen=True, kw_only=True):
     """A child as it is written beside a seal, before it enters."""
 
     id: str

@@ -7,10 +7,10 @@ from textual.content import Content
 
 from taskpit.actions import ACTIONS, OPEN, Action
 from taskpit.board import Slip
-from taskpit.records import Value
+from taskpit.model import Value
 
 
-class Act(Value):
+class Act(Value, frozen=True, kw_only=True):
     """One key."""
 
     #: What it does, by its name in `actions`.

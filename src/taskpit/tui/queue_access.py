@@ -12,8 +12,8 @@ from taskpit.crew.status import MemberRow
 from taskpit.errors import Invalid
 from taskpit.landing.diff import FilePatch, read_hunks
 from taskpit.landing.values import HandIn
+from taskpit.model import Value
 from taskpit.queue import Queue
-from taskpit.records import Value
 from taskpit.search import Hit, search
 from taskpit.task import Card, Event, Task
 from taskpit.task_templates import put_filled, templates
@@ -21,7 +21,7 @@ from taskpit.tui.keys import Act
 from taskpit.worker.manual import need_ids
 
 
-class BoardView(Value):
+class BoardView(Value, frozen=True, kw_only=True):
     """The board at one instant. A column that did not change is the same list as before."""
 
     columns: Mapping[str, Sequence[Slip]]

@@ -13,7 +13,7 @@ from math import ceil, floor, log10
 from taskpit.board import Slip
 from taskpit.clock import iso, say_duration
 from taskpit.history import ClaimSpan
-from taskpit.records import Value
+from taskpit.model import Value
 from taskpit.rules import natural
 from taskpit.status import LABELS
 from taskpit.text import fit, one_line
@@ -28,14 +28,14 @@ CLOCK = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 2
 MOST_ROWS, MOST_SPANS = 40, 2000
 
 
-class Series(Value):
+class Series(Value, frozen=True, kw_only=True):
     """One line, or one sort of bar: a value for each step, None where there is none."""
 
     name: str
     values: tuple[float | None, ...]
 
 
-class Chart(Value):
+class Chart(Value, frozen=True, kw_only=True):
     """What a drawing shows and says, in the places of its `frame`; `chart.html` draws it."""
 
     title: str
@@ -206,7 +206,7 @@ FAR, MOST = 3, 40
 BOX, GAP, BOX_ROW = 168, 46, 52
 
 
-class Kin(Value):
+class Kin(Value, frozen=True, kw_only=True):
     """A task's relatives: in which column each is drawn (its own is 0), and who leads to whom."""
 
     levels: dict[str, int]
@@ -239,7 +239,7 @@ def kin(task_id: str, slips: Mapping[str, Slip]) -> Kin:
     return Kin(levels=levels, edges=tuple(edges), more=more)
 
 
-class Graph(Value):
+class Graph(Value, frozen=True, kw_only=True):
     """A task between its relatives, in the places of a drawing; `graph.html` draws it."""
 
     width: float

@@ -19,7 +19,7 @@ from taskpit.crew.log_tail import log_of_agent
 from taskpit.crew.state import CrewFiles
 from taskpit.crew.status import MemberRow
 from taskpit.history import who
-from taskpit.records import Value
+from taskpit.model import Value
 from taskpit.schema import is_word
 from taskpit.web import charts
 from taskpit.web.charts import Chart
@@ -56,7 +56,7 @@ SPANS = {"1h": 3600.0, "6h": 21600.0, "1d": 86400.0, "7d": 604800.0, "all": 0.0}
 STEPS = 48
 
 
-class CrewFigures(Value):
+class CrewFigures(Value, frozen=True, kw_only=True):
     """Who there is, and what each has cost."""
 
     rows: tuple[MemberRow, ...] = ()

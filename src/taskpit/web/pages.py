@@ -15,9 +15,9 @@ from taskpit.errors import Invalid, NotFound, TaskpitError
 from taskpit.landing import review
 from taskpit.landing.diff import FilePatch, read_hunks
 from taskpit.landing.values import CANDIDATE, HandIn
+from taskpit.model import Value
 from taskpit.policy import REVIEW, question_of
 from taskpit.queue import Queue
-from taskpit.records import Value
 from taskpit.report import LANDED, PARTS, make_report
 from taskpit.search import search
 from taskpit.status import status_of
@@ -32,7 +32,7 @@ from taskpit.worker.budget import Ledger
 MOST = 3000
 
 
-class Shown(Value):
+class Shown(Value, frozen=True, kw_only=True):
     """A candidate on a page."""
 
     #: Its whole name; empty if it cannot be shown, and then why.
@@ -86,7 +86,7 @@ SPANS = {8: "8 hours", 24: "24 hours", 72: "3 days", 168: "7 days"}
 FOUND = 100
 
 
-class Pile(Value):
+class Pile(Value, frozen=True, kw_only=True):
     """The part of a column that is shown."""
 
     name: str

@@ -9,8 +9,8 @@ import uvicorn
 
 from taskpit.asgi_guard import LOOPBACK, GuardRules, is_loopback, listen, new_token, refuse_exposure
 from taskpit.asgi_serving import server_config
+from taskpit.model import Value
 from taskpit.queue import Queue
-from taskpit.records import Value
 from taskpit.web.app import QueuesPages, board_app, guarded
 from taskpit.web.html import Paper
 from taskpit.web.shared import BoardThreads, Bring, Hub
@@ -21,7 +21,7 @@ PORT = 7480
 LARGEST = 4 * 1024 * 1024
 
 
-class WebOptions(Value):
+class WebOptions(Value, frozen=True, kw_only=True):
     """How the board is to be served."""
 
     host: str = "127.0.0.1"

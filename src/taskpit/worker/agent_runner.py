@@ -27,7 +27,7 @@ from taskpit.agents.allowed import allowed
 from taskpit.agents.usage import amount, model_name, session_name
 from taskpit.clock import Clock, say_duration
 from taskpit.errors import Invalid
-from taskpit.records import Value
+from taskpit.model import Value
 from taskpit.schema import path_of
 from taskpit.task import Ask, Claim, Done, Failed, Outcome, Release, Retry
 from taskpit.text import fit, last_lines, plain, read_json
@@ -55,7 +55,7 @@ FURTHER = 1
 KEPT = 30 * 86400.0
 
 
-class Session(Value):
+class Session(Value, frozen=True, kw_only=True):
     """A session of an agent."""
 
     preset: str

@@ -15,7 +15,7 @@ from taskpit.clock import duration, instant, iso, say_duration
 from taskpit.errors import Denied, Invalid
 from taskpit.hooks import tell
 from taskpit.logfile import lines
-from taskpit.records import Value
+from taskpit.model import Value
 from taskpit.text import read_json
 
 TYPE_CHECKING = False
@@ -38,7 +38,7 @@ _MONEY = re.compile(r"\$?(\d+(?:\.\d+)?)(?:usd)?\Z", re.IGNORECASE)
 _TOKENS = re.compile(r"(\d+(?:\.\d+)?)([km]?) ?tok(?:ens?)?\Z", re.IGNORECASE)
 
 
-class BudgetLimit(Value):
+class BudgetLimit(Value, frozen=True, kw_only=True):
     """One limit: this much of this for each task, or for each day."""
 
     amount: float
@@ -56,7 +56,7 @@ class BudgetLimit(Value):
         return f"{say(self.unit, getattr(spent, self.unit))} of {say(self.unit, self.amount)} for this {self.scope}"
 
 
-class Spent(Value):
+class Spent(Value, frozen=True, kw_only=True):
     """What was spent."""
 
     usd: float = 0.0

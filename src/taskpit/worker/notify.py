@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from taskpit import fs, trust
 from taskpit.config import EVENTS
 from taskpit.errors import Invalid, Unavailable, Untrusted
-from taskpit.records import Value
+from taskpit.model import Value
 from taskpit.schedule import quiet_until
 from taskpit.text import one_line, read_json
 from taskpit.toml_checker import Checker, checked, flag, many, one_of, parse, quiet_hours, table, text
@@ -51,7 +51,7 @@ ANSWERED = "it answered"
 LEFT_OUT = "left_out"
 
 
-class Channels(Value):
+class Channels(Value, frozen=True, kw_only=True):
     """Whom to tell, and when not."""
 
     addresses: Mapping[str, str] = {}
@@ -67,7 +67,7 @@ class Channels(Value):
         return [*(["desktop"] if self.desktop else []), *self.addresses]
 
 
-class Notice(Value):
+class Notice(Value, frozen=True, kw_only=True):
     """What is told."""
 
     title: str

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from taskpit.model import Value
 from taskpit.queue import cards
-from taskpit.records import Value
 from taskpit.rules import suits
 from taskpit.task import State, Want
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 # -- how things stand ------------------------------------------------------------------------------
 
 
-class Survey(Value):
+class Survey(Value, frozen=True, kw_only=True):
     """A look at the whole queue."""
 
     done: int
@@ -96,7 +96,7 @@ def _stuck(card: Card, soon: float) -> bool:
 # -- what a pool is told ---------------------------------------------------------------------------
 
 
-class PoolOptions(Value):
+class PoolOptions(Value, frozen=True, kw_only=True):
     """What a pool is told to do."""
 
     #: How many work on tasks at once; none in a pool that only reviews.
@@ -135,7 +135,7 @@ class PoolOptions(Value):
     landing: LandingPipe | None = None
 
 
-class PoolReport(Value):
+class PoolReport(Value, frozen=True, kw_only=True):
     """What a pool has done."""
 
     #: How often each word of `Over` was heard.

@@ -16,7 +16,7 @@ from taskpit import fs, toml_checker
 from taskpit.agents.acp import PERMISSIONS
 from taskpit.clock import duration
 from taskpit.errors import Invalid, NotFound, Storage
-from taskpit.records import Value
+from taskpit.model import Value
 from taskpit.text import did_you_mean, nearest
 from taskpit.toml_checker import Wrong, count, flag, free, many, one_of, quiet_hours, table, text, texts
 from taskpit.trust import config_path
@@ -201,7 +201,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 Path = tuple[str, ...]
 
 
-class Rule(Value):
+class Rule(Value, frozen=True, kw_only=True):
     """What an event means."""
 
     when: tuple[tuple[Path, tuple[object, ...]], ...]
@@ -214,7 +214,7 @@ class Rule(Value):
     resets: Path = ()
 
 
-class Source(Value):
+class Source(Value, frozen=True, kw_only=True):
     """Where in which events a fact stands."""
 
     when: tuple[tuple[Path, tuple[object, ...]], ...] = ()
@@ -228,7 +228,7 @@ class Source(Value):
     per: Path = ()
 
 
-class MessageRule(Value):
+class MessageRule(Value, frozen=True, kw_only=True):
     """What some words mean."""
 
     pattern: re.Pattern[str]
@@ -239,7 +239,7 @@ class MessageRule(Value):
     always: bool = False
 
 
-class Backend(Value):
+class Backend(Value, frozen=True, kw_only=True):
     """What all that run on one agent CLI share."""
 
     name: str
@@ -257,7 +257,7 @@ class Backend(Value):
     spare: float = 3600.0
 
 
-class Preset(Backend):
+class Preset(Backend, frozen=True, kw_only=True):
     """One agent CLI."""
 
     argv: tuple[str | tuple[str, ...], ...]

@@ -16,7 +16,7 @@ import time
 
 from taskpit import fs
 from taskpit.errors import Storage, TaskpitError
-from taskpit.records import Value
+from taskpit.model import Value
 from taskpit.worker import reaper
 from taskpit.worker.child import Child, NoProgram, find_program, sleep
 
@@ -44,7 +44,7 @@ class CannotRun(TaskpitError):
     code = "cannot_run"
 
 
-class Command(Value):
+class Command(Value, frozen=True, kw_only=True):
     """What to run and for how long."""
 
     argv: tuple[str, ...]
@@ -64,7 +64,7 @@ class Command(Value):
     keep: tuple[int, ...] = ()
 
 
-class Ended(Value):
+class Ended(Value, frozen=True, kw_only=True):
     """How it ended."""
 
     #: As Python has it: negative is the signal that killed it.

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterator, Sequence
 
 from taskpit.errors import Invalid, TaskpitError
-from taskpit.records import Value
+from taskpit.model import Value
 
 PROGRAM = "bwrap"
 #: Ourselves, for commands that call `pit` in there.
@@ -41,7 +41,7 @@ class NoSandbox(TaskpitError):
     code = "no_sandbox"
 
 
-class Sandbox(Value):
+class Sandbox(Value, frozen=True, kw_only=True):
     """How far a command of ours reaches."""
 
     #: Whether it has a network: `on` or `off`.

@@ -16,9 +16,9 @@ from taskpit.agents.lessons import Lessons, asked, fitting, learned, quoted
 from taskpit.errors import Invalid, Storage, TaskpitError
 from taskpit.hooks import tell
 from taskpit.landing.values import SetupFailed, Stopped, Waits
+from taskpit.model import Value
 from taskpit.policy import checked, in_vain, pause, question_of
 from taskpit.race import parent_of
-from taskpit.records import Value
 from taskpit.rules import check_mode
 from taskpit.store.run_files import LARGEST_ARTIFACT
 from taskpit.task import Ask, Done, Failed, Outcome, Release, Retry, Said, Split, State
@@ -80,7 +80,7 @@ BRIEF = (
 )
 
 
-class Over(Value):
+class Over(Value, frozen=True, kw_only=True):
     """How a claim of ours ended."""
 
     claim: Claim

@@ -22,8 +22,8 @@ from typing import Any
 from taskpit.errors import MissingExtra, Unavailable
 from taskpit.events import new_events
 from taskpit.history import ENDS, moment, who
+from taskpit.model import Value
 from taskpit.queue import Queue
-from taskpit.records import Value
 from taskpit.task import Card, Event, Evidence
 from taskpit.worker.budget import Ledger
 
@@ -34,7 +34,7 @@ _CLAIM_ENDS = frozenset((*ENDS, "handed_in"))
 HANDED, JUDGED = "handed_in", ("approved", "sent_back", "taken_over")
 
 
-class TraceSpan(Value):
+class TraceSpan(Value, frozen=True, kw_only=True):
     """A part of a trace; times are Unix seconds."""
 
     name: str
@@ -172,7 +172,7 @@ class _Inner:
 # -- numbers ---------------------------------------------------------------------------------------
 
 
-class Metric(Value):
+class Metric(Value, frozen=True, kw_only=True):
     """A number, or one for each value of a label, under the name that every surface has for it."""
 
     name: str

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from taskpit.agents.usage import amount
-from taskpit.records import Value
+from taskpit.model import Value
 from taskpit.text import fit, plain, read_json
 from taskpit.worker.agent_limits import moment
 from taskpit.worker.preset import MessageRule, Preset, Rule, Source
@@ -252,7 +252,7 @@ SEARCHED = 4096
 CUT_SHORT = ("limit", "stall")
 
 
-class Finding(Value):
+class Finding(Value, frozen=True, kw_only=True):
     """What a run was."""
 
     #: done, failed (it says so), crashed (its exit code does), silent (it said nothing at all), unfinished

@@ -9,20 +9,26 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
+from msgspec import field
+
 from taskpit import errors, trust
 from taskpit.board import Slip
+from taskpit.model import Value
 from taskpit.queue import Queue, cards, tally
-from taskpit.records import Value
 from taskpit.status import STATUSES, Status, status_of
 from taskpit.task import State
 from taskpit.worker.agent_limits import resting
 from taskpit.worker.budget import DAY, Ledger
 
-_NONE = dict.fromkeys(map(str, STATUSES), 0)
+
+def _none() -> dict[str, int]:
+    return dict.fromkeys(map(str, STATUSES), 0)
+
+
 DATABASE = "it leads to a database, which is asked when you open it"
 
 
-class Glance(Value):
+class Glance(Value, frozen=True, kw_only=True):
     """One queue as a row among others."""
 
     path: str
@@ -31,7 +37,7 @@ class Glance(Value):
     key: str
     #: Why nothing is known of it.
     trouble: str = ""
-    counts: Mapping[str, int] = _NONE
+    counts: Mapping[str, int] = field(default_factory=_none)
     needs_you: tuple[Slip, ...] = ()
     running: tuple[Slip, ...] = ()
     #: What a person should know: a pause, backends that rest, trust that has to be given again.

@@ -9,7 +9,7 @@ from taskpit.clock import iso
 from taskpit.errors import Invalid
 from taskpit.layouts import activities as names
 from taskpit.layouts.progress import ENDED, Activity, Progress, actor_of, people, status_of
-from taskpit.records import Value
+from taskpit.model import Value
 from taskpit.store.activities.items import Items
 from taskpit.store.folder import LARGEST_RESULT, LATE
 from taskpit.store.in_use import excluded, starts
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from taskpit.store.locks import LockFile
 
 
-class ActivityState(Value):
+class ActivityState(Value, frozen=True, kw_only=True):
     """An activity and its lock, as they are now."""
 
     activity: Activity

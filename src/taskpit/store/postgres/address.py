@@ -7,7 +7,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 from taskpit.clock import duration
 from taskpit.errors import Invalid
-from taskpit.records import Value
+from taskpit.model import Value
 
 #: The schema of a queue whose address names none.
 SCHEMA = "taskpit"
@@ -17,7 +17,7 @@ PATIENCE = 15.0
 LONGEST_SCHEMA = 63
 
 
-class PostgresAddress(Value):
+class PostgresAddress(Value, frozen=True, kw_only=True):
     """Where a queue is."""
 
     #: What libpq understands: the address without what is ours.

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
-    from taskpit.records import Value
 
 #: What is said of a row that cannot be what it should, and how much of it is kept for a person to look at.
 UNREADABLE, LONGEST_KEPT = "its row cannot be read", 65536
@@ -27,7 +26,7 @@ ZERO, MARK = "\\u0000", "\ufffd"
 MIDDLE = 1 << 63
 
 
-class Lapsed(Claim):
+class Lapsed(Claim, frozen=True, kw_only=True):
     """A claim as a judge saw it: its end counts only if nobody has renewed it since."""
 
     #: When its lease ended, as the judge saw it.
@@ -47,15 +46,9 @@ def _without_zeros(text: str) -> str:
     return re.sub(r"\\(?:u0000|.)", lambda found: MARK if found[0] == ZERO else found[0], text)
 
 
-def _fields(value: Value) -> dict[str, Any]:
-    """The fields that say more than nothing."""
-    usual = value._defaults  # noqa: SLF001 - what a value says by itself need not be written
-    return {key: field for key, field in vars(value).items() if field != usual.get(key) and key[0] != "_"}
-
-
 def doc_of(task: Task) -> str:
     """The task as it is stored. Its bytes of another place are not: every field has its own."""
-    fields = {key: field for key, field in task.__dict__.items() if field}  # what a task says by itself is nothing
+    fields = {key: field for key, field in task.as_dict().items() if field}  # what a task says by itself is nothing
     fields.pop("source", None)
     return as_json(fields)
 
@@ -98,7 +91,7 @@ def read_tries(docs: Iterable[str]) -> tuple[Try, ...]:
 
 
 def _with_evidence(value: Result | Try) -> str:
-    fields = _fields(value)
+    fields = value.changed_fields()
     if value.evidence is not None:
         fields["evidence"] = value.evidence.as_dict()
     return as_json(fields)

@@ -12,7 +12,7 @@ from hashlib import sha256
 
 from taskpit.config import Config, Hooks, parse
 from taskpit.errors import NotFound, Storage, TaskpitError, Unavailable
-from taskpit.records import Value
+from taskpit.model import Value
 from taskpit.store.postgres.address import quoted
 from taskpit.store.postgres.libpq import ServerError
 from taskpit.store.postgres.row_text import as_json
@@ -35,7 +35,7 @@ LOCK = 1953720679
 LOCK_SECONDS, TURNS = 2, 30
 
 
-class Migration(Value):
+class Migration(Value, frozen=True, kw_only=True):
     """One step: what is run, and the oldest version whose programs still work afterwards."""
 
     version: int
@@ -58,7 +58,7 @@ MIGRATIONS: tuple[Migration, ...] = (
 )
 
 
-class Meta(Value):
+class Meta(Value, frozen=True, kw_only=True):
     """What a queue says of itself."""
 
     version: int

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from taskpit import fs
 from taskpit.errors import Invalid
-from taskpit.records import Value
+from taskpit.model import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ LONGEST_TOKEN = 512
 PATIENCE = 15.0
 
 
-class RemoteAddress(Value):
+class RemoteAddress(Value, frozen=True, kw_only=True):
     """Where a gateway is."""
 
     host: str

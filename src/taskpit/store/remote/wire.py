@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-    from taskpit.records import Value
 
 #: Items that go over the wire in one call, and bytes of one call. A single task may be larger than its share.
 TOGETHER, LARGEST_BODY = 500, 32 * 1024 * 1024
@@ -135,19 +134,12 @@ def _pair(first: Kind, second: Kind) -> Kind:
 # -- the nouns -------------------------------------------------------------------------------------
 
 
-def _fields(value: Value) -> dict[str, Any]:
-    """The fields that say more than nothing."""
-    usual = value._defaults  # noqa: SLF001 - what a value says by itself need not be written
-    fields = {name: getattr(value, name) for name in value._fields}
-    return {name: field for name, field in fields.items() if field != usual.get(name)}
-
-
 def _noun(noun: type[Any], **inside: Kind) -> Kind:
     """A value whose fields are plain, but for those that are `inside`."""
     maybes = {name: maybe(kind) for name, kind in inside.items()}
 
     def write(value: Any) -> dict[str, Any]:
-        fields = _fields(value)
+        fields = value.changed_fields()
         for name, kind in maybes.items():
             if name in fields:
                 fields[name] = kind.write(fields[name])
@@ -299,11 +291,11 @@ def _write_hello(hello: Hello) -> dict[str, Any]:
 def _read_hello(value: object) -> Hello:
     fields = value if isinstance(value, dict) else {}
     told = {"kind": "remote", "where": "", **_object(fields.get("info"))}
-    config = {name: one for name, one in _object(fields.get("config")).items() if name in Config._fields}
+    config = {name: one for name, one in _object(fields.get("config")).items() if name in Config.__struct_fields__}
     config.pop("hooks", None)
     config.pop("limits", None)
     return Hello(
-        info=schema.load(Info, {name: one for name, one in told.items() if name in Info._fields}),
+        info=schema.load(Info, {name: one for name, one in told.items() if name in Info.__struct_fields__}),
         config=parse(config),
         now=SECONDS.read(fields.get("now")),
         gateway=TEXT.read(fields.get("gateway")),
