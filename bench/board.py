@@ -25,9 +25,9 @@ from urllib.request import urlopen
 from playwright.sync_api import sync_playwright
 
 from taskpit.board import COLUMNS, Board
+from taskpit.model import Done, Failed, Task
 from taskpit.queue import Queue
 from taskpit.store.opening import init
-from taskpit.task import Done, Failed, Task
 
 if TYPE_CHECKING:
     from collections.abc import Callable

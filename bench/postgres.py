@@ -38,11 +38,11 @@ import psycopg  # noqa: E402
 from pgservers import Server, system, wheel  # noqa: E402
 
 from taskpit.config import Config  # noqa: E402
+from taskpit.model import Done, Task, Want  # noqa: E402
 from taskpit.policy import settle  # noqa: E402
 from taskpit.store.postgres.address import parse  # noqa: E402
 from taskpit.store.postgres.opening import init_database  # noqa: E402
 from taskpit.store.postgres.store import PostgresStore  # noqa: E402
-from taskpit.task import Done, Task, Want  # noqa: E402
 
 fork = multiprocessing.get_context("fork")
 BODY = "x" * 300

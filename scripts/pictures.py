@@ -26,10 +26,10 @@ from typing import TYPE_CHECKING
 
 from taskpit import layouts
 from taskpit.config import Config
+from taskpit.model import Ask, Claim, Done, Evidence, Failed, Retry, Task
 from taskpit.queue import Queue
 from taskpit.store.files import FileStore
 from taskpit.store.opening import init
-from taskpit.task import Ask, Claim, Done, Evidence, Failed, Retry, Task
 from taskpit.testing import FakeClock
 from taskpit.worker.budget import Ledger
 from taskpit.worker.run_directory import place_for

@@ -15,9 +15,9 @@ from arena.entrants import needs_command
 from arena.filling import fill
 from arena.ours import make_queue
 from arena.race import Failure
+from taskpit.model import Done
 from taskpit.policy import settle
 from taskpit.queue import Queue
-from taskpit.task import Done
 
 if TYPE_CHECKING:
     from collections.abc import Callable

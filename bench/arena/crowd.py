@@ -14,9 +14,9 @@ from arena.backlog import CLAIM
 from arena.ours import make_queue
 from arena.race import GRACE, Failure, fork, spawn
 from taskpit import fs
+from taskpit.model import Done, Task
 from taskpit.policy import settle
 from taskpit.queue import Queue
-from taskpit.task import Done, Task
 
 if TYPE_CHECKING:
     from arena.plan import Run

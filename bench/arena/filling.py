@@ -16,8 +16,8 @@ from taskpit.store.changelog import with_row
 from taskpit.store.folder import IDS
 
 if TYPE_CHECKING:
+    from taskpit.model import Task
     from taskpit.store.folder import Folder
-    from taskpit.task import Task
 
 __all__ = ["fill"]
 

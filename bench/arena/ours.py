@@ -10,17 +10,17 @@ from arena.entrants import PAYLOAD, RESULT, Entrant, Session
 from taskpit.cli.bench import BareCalls, sample_task
 from taskpit.config import Config
 from taskpit.layouts.pit import Pit
+from taskpit.model import Claim, Done
 from taskpit.policy import settle
 from taskpit.queue import Queue
 from taskpit.rules import order
 from taskpit.store import changelog
 from taskpit.store.opening import init
-from taskpit.task import Claim, Done
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from taskpit.task import Task
+    from taskpit.model import Task
 
 __all__ = ["Bare", "Original", "Spelt", "Taskpit", "make_queue"]
 

@@ -13,8 +13,8 @@ from arena.backlog import CLAIM
 from arena.entrants import needs_command
 from arena.ours import make_queue
 from arena.race import Failure
+from taskpit.model import Task
 from taskpit.queue import Queue
-from taskpit.task import Task
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,7 +10,7 @@ General layout, each room knowing only what is below it:
     store                     did it happen exactly once (files, memory)
     layouts                   names and spellings, pure
     fs, watch, workers        every system call, nothing about tasks
-    task, policy, rules, config, clock, errors, records   values, standard library only
+    model, policy, rules, config, clock, errors   values: the standard library and msgspec only
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from taskpit.errors import TaskpitError
     from taskpit.library import Job, Queue
-    from taskpit.task import Ask, Claim, Done, Failed, Release, Result, Retry, Split, State, Task
+    from taskpit.model import Ask, Claim, Done, Failed, Release, Result, Retry, Split, State, Task
 
 __version__ = "0.1.0"
 
@@ -47,5 +47,5 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module 'taskpit' has no attribute {name!r}")
     import importlib
 
-    room = {"Job": "library", "Queue": "library", "TaskpitError": "errors"}.get(name, "task")
+    room = {"Job": "library", "Queue": "library", "TaskpitError": "errors"}.get(name, "model")
     return getattr(importlib.import_module(f"taskpit.{room}"), name)

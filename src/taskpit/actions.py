@@ -12,14 +12,13 @@ from contextlib import suppress
 from taskpit import errors, fs, workers
 from taskpit.events import unsettled
 from taskpit.history import who
-from taskpit.model import Value
+from taskpit.model import SPLIT_FROM, Failed, Release, Said, State, Task, Value
 from taskpit.policy import LANDING, OVER, PULL, RACING, REVIEW, WAITS
 from taskpit.queue import ASKED_TO_STOP
 from taskpit.race import is_racer
 from taskpit.rules import check_task
 from taskpit.schema import is_word
 from taskpit.status import STATUSES, Status, status_of
-from taskpit.task import SPLIT_FROM, Failed, Release, Said, State, Task
 from taskpit.text import read_json
 from taskpit.worker.manual import answer_by_hand, need_own_run, own_claim
 
@@ -28,8 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
+    from taskpit.model import Card, Event
     from taskpit.queue import Queue
-    from taskpit.task import Card, Event
 
 #: So many of the newest lines of the changelog are looked at for what a person did last.
 LOOKED_AT = 500

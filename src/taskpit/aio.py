@@ -19,7 +19,7 @@ from functools import wraps
 
 from taskpit.errors import Lost
 from taskpit.library import Queue, Watcher, called
-from taskpit.task import Release
+from taskpit.model import Release
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from typing import Any, Concatenate, ParamSpec, Self, TypedDict, TypeVar, Unpack
 
     from taskpit.library import Job
-    from taskpit.task import Claim, Event, Outcome
+    from taskpit.model import Claim, Event, Outcome
     from taskpit.worker.pool_options import PoolReport
     from taskpit.worker.runner import Run, Runner
 

@@ -13,13 +13,12 @@ from collections.abc import Callable, Iterable, Iterator
 from taskpit.errors import CursorLost
 from taskpit.events import new_events
 from taskpit.history import author, moment
-from taskpit.model import Value
+from taskpit.model import Card, Event, Page, State, Task, Value
 from taskpit.policy import REVIEW, question_of
 from taskpit.queue import Queue
 from taskpit.rules import order
 from taskpit.schema import amount
 from taskpit.status import STANDS, STATUSES, Status, status_of
-from taskpit.task import Card, Event, Page, State, Task
 from taskpit.text import headline, revealed
 
 #: The columns of every board, from left to right.

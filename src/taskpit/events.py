@@ -8,8 +8,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from taskpit.model import Event
     from taskpit.store.port import Looking
-    from taskpit.task import Event
 
 
 def new_events(store: Looking, cursor: str, keep: Callable[[Event], bool] = lambda _: True) -> tuple[list[Event], str]:

@@ -20,8 +20,8 @@ from typing import Self
 from taskpit import fs, workers
 from taskpit.clock import Clock
 from taskpit.errors import Lost, Storage, TaskpitError, Unavailable
+from taskpit.model import Lock, Said
 from taskpit.store.port import Locks
-from taskpit.task import Lock, Said
 
 #: How long a waiting one lets pass before it looks again, at first and at most, in seconds.
 FIRST_PAUSE = 0.05

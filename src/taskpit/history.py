@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from taskpit.task import Event, Result
+    from taskpit.model import Event, Result
 
 #: So many spans and waits are remembered; older ones are forgotten first.
 MOST = 50_000

@@ -9,7 +9,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from taskpit.task import Card, Result
+    from taskpit.model import Card, Result
 
 
 def _time(seconds: float) -> str | None:

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from taskpit.errors import CursorLost, Storage, Unavailable
+from taskpit.model import Claim, Failed, Said
 from taskpit.policy import settle
 from taskpit.queue import CALLED_OFF, Queue
 from taskpit.store.port import Looking, Mend
-from taskpit.task import Claim, Failed, Said
 
 #: Lines of the changelog that are looked at for what one sweep set aside.
 MANY = 100_000

@@ -21,12 +21,12 @@ from math import isnan
 
 from taskpit import keeper
 from taskpit.errors import CheckFailed, CursorLost, Invalid, Lost, Nothing, TaskpitError, Unknown, Untrusted
+from taskpit.model import LISTS, Done, Failed, Outcome, Release, Said, Task
 from taskpit.nonces import own
 from taskpit.policy import check_end, checked
 from taskpit.queue import Queue as Verbs
 from taskpit.rules import check_mode
 from taskpit.schema import field, several
-from taskpit.task import LISTS, Done, Failed, Outcome, Release, Said, Task
 from taskpit.worker.check import run_check
 from taskpit.worker.pool import Pool
 from taskpit.worker.pool_options import PoolOptions, PoolReport, Show
@@ -43,8 +43,8 @@ if TYPE_CHECKING:
 
     from taskpit.clock import Clock
     from taskpit.config import Config
+    from taskpit.model import Claim, End, Event
     from taskpit.store.port import Member, Store
-    from taskpit.task import Claim, End, Event
     from taskpit.worker.runner import Run, Runner
 
     P = ParamSpec("P")

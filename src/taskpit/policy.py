@@ -16,8 +16,7 @@ from collections.abc import Mapping
 
 from taskpit.clock import iso, say_duration
 from taskpit.errors import Invalid
-from taskpit.schema import field
-from taskpit.task import (
+from taskpit.model import (
     FOR_PARTS,
     Ask,
     Claim,
@@ -34,6 +33,7 @@ from taskpit.task import (
     Try,
     Verdict,
 )
+from taskpit.schema import field
 from taskpit.text import headline, one_line
 
 TYPE_CHECKING = False

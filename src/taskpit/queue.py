@@ -10,9 +10,7 @@ from itertools import filterfalse
 from taskpit import errors
 from taskpit.clock import Clock, iso
 from taskpit.config import Config
-from taskpit.rules import ANY, check_task, drawn, find_cycle, suits, tangled
-from taskpit.schema import field, several
-from taskpit.task import (
+from taskpit.model import (
     SCHEDULES,
     Claim,
     End,
@@ -27,6 +25,8 @@ from taskpit.task import (
     Want,
     worker_type,
 )
+from taskpit.rules import ANY, check_task, drawn, find_cycle, suits, tangled
+from taskpit.schema import field, several
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from typing import Self
 
     from taskpit.held_lock import NamedLock
+    from taskpit.model import Card, Done
     from taskpit.race import Race
     from taskpit.store.port import Looking, Store
-    from taskpit.task import Card, Done
 
 #: Changes by a person take the task for this long at most.
 EDIT_LEASE = 60.0

@@ -18,9 +18,9 @@ from collections.abc import Iterable, Mapping
 from taskpit.clock import Clock
 from taskpit.config import Config
 from taskpit.errors import Invalid, Unavailable
+from taskpit.model import FOR_RACERS, Card, Claim, Done, End, Failed, Said, State, Task, Want, brought
 from taskpit.policy import OVER, RACERS, RACING, settle
 from taskpit.store.port import Store
-from taskpit.task import FOR_RACERS, Card, Claim, Done, End, Failed, Said, State, Task, Want, brought
 
 #: The field that asks for a race, and the field of a racer that names the task it races for.
 RACE, RACER_OF = "race", "race-of"

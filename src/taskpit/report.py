@@ -12,14 +12,13 @@ from typing import Any
 from taskpit.clock import instant, iso, say_duration
 from taskpit.explain import reason_of
 from taskpit.history import author, who
-from taskpit.model import Value
+from taskpit.model import Card, Event, State, Value, Verdict
 from taskpit.queue import Queue, cards
 from taskpit.race import parent_of, racers_of
 from taskpit.schema import amount
 from taskpit.status import LABELS, Status, counted, status_of
 from taskpit.store.folder import lately_aside
 from taskpit.store.port import Looking
-from taskpit.task import Card, Event, State, Verdict
 
 #: What may end a task: one that was split and waits has no result.
 _ENDS = ("completed_task", "failed_task", "cancelled_task", "split_task")

@@ -12,16 +12,15 @@ from msgspec.structs import astuple
 from taskpit.clock import iso, say_duration
 from taskpit.config import Limit
 from taskpit.errors import Invalid
-from taskpit.model import Value
+from taskpit.model import LINES, LISTS, State, Task, Value
 from taskpit.schema import field, whole
-from taskpit.task import LINES, LISTS, State, Task
 from taskpit.text import is_count
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from taskpit.task import Want
+    from taskpit.model import Want
 
 Order = tuple[int, float, int, str]
 #: The seconds of `/min`.

@@ -10,7 +10,7 @@ from __future__ import annotations
 from taskpit.clock import FIRST, LAST
 from taskpit.config import Limit
 from taskpit.errors import Invalid
-from taskpit.task import Evidence, Result, Try, Verdict
+from taskpit.model import Evidence, Result, Try, Verdict
 from taskpit.text import read_json
 
 TYPE_CHECKING = False

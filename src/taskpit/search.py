@@ -10,10 +10,9 @@ from heapq import nsmallest
 
 from taskpit.errors import Invalid
 from taskpit.events import new_events
-from taskpit.model import Value
+from taskpit.model import Card, Value
 from taskpit.queue import Queue, cards
 from taskpit.status import STATUSES, Status, state_with, status_of
-from taskpit.task import Card
 from taskpit.text import fit, one_line
 
 #: Where a word may stand, from where it counts most to where it counts least.

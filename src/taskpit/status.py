@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from taskpit.task import UNREAD, State, Verdict
+from taskpit.model import UNREAD, State, Verdict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from taskpit.task import Card
+    from taskpit.model import Card
 
 
 class Status(StrEnum):

@@ -26,9 +26,8 @@ from taskpit.errors import Invalid, NotFound
 from taskpit.layouts import Spot, slugify
 from taskpit.layouts.markdown import Sheet
 from taskpit.layouts.markdown_task import load_task, read_sheet
-from taskpit.model import Value
+from taskpit.model import Said, State, Task, Value
 from taskpit.queue import Queue
-from taskpit.task import Said, State, Task
 from taskpit.text import did_you_mean, fence_after
 
 _FIELD = re.compile(r"\{([a-z][a-z0-9_-]*)\}")

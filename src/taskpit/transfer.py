@@ -21,10 +21,7 @@ from taskpit.events import new_events, unsettled
 from taskpit.explain import ENDING
 from taskpit.layouts.activities import item_of
 from taskpit.layouts.progress import Progress
-from taskpit.model import Value
-from taskpit.store import changelog
-from taskpit.store.port import Looking, Store
-from taskpit.task import (
+from taskpit.model import (
     LISTS,
     UNREAD,
     Card,
@@ -36,9 +33,12 @@ from taskpit.task import (
     State,
     Task,
     Try,
+    Value,
     Verdict,
     Want,
 )
+from taskpit.store import changelog
+from taskpit.store.port import Looking, Store
 from taskpit.text import read_json
 
 #: The version of the JSON lines.

@@ -8,8 +8,8 @@ import pytest
 from workitems import FIRST, LEASE, actions, by_hand, entry, lock_of, reopened, status, steps, take
 
 from taskpit.keeper import sweep
+from taskpit.model import Done, Release, Said, State
 from taskpit.store.activities import steps as moves
-from taskpit.task import Done, Release, Said, State
 
 DOCUMENT = """\
 activities:

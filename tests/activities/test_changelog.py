@@ -9,9 +9,9 @@ from boxes import pit
 from workitems import FIRST, ITEM, LEASE, SECOND, actions, by_hand, home_of, make, put, take
 
 from taskpit.keeper import sweep
+from taskpit.model import Done, Event, Failed, Release, Split, Task
 from taskpit.store.activities import pivot
 from taskpit.store.activities import steps as moves
-from taskpit.task import Done, Event, Failed, Release, Split, Task
 from taskpit.testing import FakeClock
 
 T1, T2 = f"{FIRST}-T1", f"{FIRST}-T2"

@@ -11,8 +11,8 @@ from workitems import FIRST, ITEM, SECOND, by_hand, entry, file_of, lock_of, put
 
 from taskpit.clock import iso
 from taskpit.errors import Conflict, Held, Invalid, NotFound
+from taskpit.model import Done, Failed, State, Task, Want
 from taskpit.store.activities import pivot
-from taskpit.task import Done, Failed, State, Task, Want
 
 ONE = "activities:\n  - id: A1\n    title: one\n"
 

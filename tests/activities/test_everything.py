@@ -13,9 +13,9 @@ from workitems import FIRST, ITEM, SECOND, actions, by_hand, entry, file_of, mak
 from taskpit import layouts, transfer
 from taskpit.clock import Clock
 from taskpit.layouts.progress import Progress
+from taskpit.model import Ask, Done, Evidence, Failed, State, Task
 from taskpit.queue import Queue
 from taskpit.store.activities import steps as moves
-from taskpit.task import Ask, Done, Evidence, Failed, State, Task
 from taskpit.testing import FakeClock
 
 TWO = """\

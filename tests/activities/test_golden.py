@@ -11,9 +11,9 @@ from workitems import FIRST, FORMS, ITEM, SECOND, by_hand, changed, comments, en
 from taskpit.clock import iso
 from taskpit.layouts import yamltext
 from taskpit.layouts.progress import SCHEMA, Progress
+from taskpit.model import Ask, Done, Failed, Release, Split, State, Task
 from taskpit.store.activities import pivot
 from taskpit.store.activities import steps as moves
-from taskpit.task import Ask, Done, Failed, Release, Split, State, Task
 
 
 def claimed(queue):

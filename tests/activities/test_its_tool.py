@@ -10,8 +10,8 @@ from workitems import FIRST, SECOND, by_hand, entry, file_of, home_of, load, put
 
 from taskpit.errors import Held
 from taskpit.layouts.progress import status_of
+from taskpit.model import Done, Failed, State
 from taskpit.store.activities import steps as moves
-from taskpit.task import Done, Failed, State
 
 #: What its validator knows.
 ACTIVITY = {"pending", "in_progress", "completed", "blocked", "awaiting_human", "abandoned"}

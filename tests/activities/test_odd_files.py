@@ -26,9 +26,9 @@ from workitems import (
 from taskpit.errors import Invalid, NotFound, Unavailable
 from taskpit.keeper import sweep
 from taskpit.layouts import yamltext
+from taskpit.model import Done, Release, Said, Split, State, Task
 from taskpit.store.activities import steps as moves
 from taskpit.store.locks import Grip
-from taskpit.task import Done, Release, Said, Split, State, Task
 
 ONE = "activities:\n  - id: A1\n    title: one\n"
 BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(

@@ -15,9 +15,9 @@ from workitems import FIRST, ITEM, LEASE, by_hand, disorder, file_of, lock_of, m
 
 from taskpit.errors import Lost, TaskpitError, Unavailable
 from taskpit.keeper import sweep
+from taskpit.model import Done, Failed, Release, Said, State, Want
 from taskpit.store import flock
 from taskpit.store.activities import steps as moves
-from taskpit.task import Done, Failed, Release, Said, State, Want
 from taskpit.testing import FakeClock
 
 #: No verb here makes more calls than this.

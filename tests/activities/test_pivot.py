@@ -9,9 +9,9 @@ from boxes import pit
 from workitems import FIRST, ITEM, LEASE, SECOND, actions, by_hand, entry, lock_of, reopened, status, steps, take
 
 from taskpit.errors import Conflict, Invalid, NotFound
+from taskpit.model import Done, Release, Said, State
 from taskpit.store.activities import pivot
 from taskpit.store.activities import steps as moves
-from taskpit.task import Done, Release, Said, State
 
 THIRD, FOURTH = "WI-001-A3", "WI-001-A4"
 DOCUMENT = """\

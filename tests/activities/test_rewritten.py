@@ -9,9 +9,9 @@ from boxes import make_fast, pit
 from workitems import FIRST, ITEM, SECOND, by_hand, entry, file_of, load, put, save, take
 
 from taskpit.layouts import yamltext
+from taskpit.model import Failed, Release, State, Task
 from taskpit.queue import Queue
 from taskpit.store.folder import BESIDE
-from taskpit.task import Failed, Release, State, Task
 
 #: What the other program knows of a file, of an activity and of a task inside.
 HEAD = ("schema_version", "version", "last_modified", "last_modified_by", "work_item_id", "title", "type", "status")

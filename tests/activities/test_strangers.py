@@ -20,7 +20,7 @@ from workitems import FIRST, LEASE, make, reopened
 from taskpit.clock import iso
 from taskpit.errors import TaskpitError
 from taskpit.keeper import sweep
-from taskpit.task import State, Want
+from taskpit.model import State, Want
 from taskpit.testing import FakeClock
 
 TEXT = "version: 1\ntitle: x\nstatus: in_progress\nactivities:\n  - id: {0}-A1\n    title: one\n    status: pending\n"

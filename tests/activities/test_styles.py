@@ -8,8 +8,8 @@ import pytest
 from rotation import part
 from workitems import FIRST, by_hand, take
 
+from taskpit.model import Done, Failed, Release, State
 from taskpit.store.activities import steps
-from taskpit.task import Done, Failed, Release, State
 
 TOOL = """\
 # Progress tracking

@@ -8,8 +8,8 @@ import pytest
 from workitems import FIRST, LEASE, actions, by_hand, entry, lock_of, status, steps, take
 
 from taskpit.errors import Conflict, Held, Lost, NotFound
+from taskpit.model import Done, Release, Said, State, Task
 from taskpit.store.activities import steps as moves
-from taskpit.task import Done, Release, Said, State, Task
 
 T1, T2, T3 = (f"{FIRST}-T{number}" for number in (1, 2, 3))
 DOCUMENT = """\

@@ -28,9 +28,9 @@ from workitems import (
 
 from taskpit.errors import Unavailable
 from taskpit.layouts import yamltext
+from taskpit.model import Done, Release, Said
 from taskpit.store import flock
 from taskpit.store.activities import steps as moves
-from taskpit.task import Done, Release, Said
 from taskpit.testing import FakeClock
 
 #: How often each of two workers changes one of its tasks.

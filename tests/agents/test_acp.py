@@ -16,8 +16,8 @@ from workshop import own, pit_work
 
 from taskpit.agents.acp import PERMISSIONS, Client
 from taskpit.clock import iso
+from taskpit.model import Event, State
 from taskpit.policy import question_of
-from taskpit.task import Event, State
 
 
 @pytest.fixture

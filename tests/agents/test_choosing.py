@@ -6,7 +6,7 @@ from waits import PATIENCE, until
 from workshop import own, pit_work
 
 from taskpit.explain import costs
-from taskpit.task import State
+from taskpit.model import State
 from taskpit.worker.budget import Ledger
 
 SAYS = 'bin = "sh"\nargv = ["sh", "-c", \'echo "$0 by {0} with $1"\', "{{id}}", "{{model}}"]\nlimit = 2\n'

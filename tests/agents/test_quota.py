@@ -9,10 +9,10 @@ import time
 import pytest
 from waits import PATIENCE, until
 
+from taskpit.model import Done, Failed, Retry, State, Task
 from taskpit.queue import Queue
 from taskpit.store.memory import MemoryStore
 from taskpit.store.opening import open_store
-from taskpit.task import Done, Failed, Retry, State, Task
 from taskpit.testing import FakeClock
 from taskpit.worker.agent_limits import Gate, gate_for
 from taskpit.worker.pool import Pool

@@ -6,7 +6,7 @@ import json
 import os
 import time
 
-from taskpit.task import Claim, State, Task
+from taskpit.model import Claim, State, Task
 from taskpit.worker.agent_runner import KEPT, Session, Sessions
 
 

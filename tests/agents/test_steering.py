@@ -11,7 +11,7 @@ from waits import PATIENCE, until
 from workshop import own, pit_work
 
 from taskpit.agents import steering
-from taskpit.task import State
+from taskpit.model import State
 
 #: An agent that waits to be told, and remembers what it was told in its session.
 PATIENT = """\

@@ -8,7 +8,7 @@ import pytest
 from waits import Leap, Rush
 from workshop import alive
 
-from taskpit.task import State
+from taskpit.model import State
 from taskpit.worker import agent_output, process
 from taskpit.worker.pool import Pool
 from taskpit.worker.pool_options import PoolOptions, Show

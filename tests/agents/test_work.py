@@ -8,8 +8,8 @@ import signal
 from waits import PATIENCE, until
 from workshop import alive, own, pit_work
 
+from taskpit.model import State
 from taskpit.queue import Queue
-from taskpit.task import State
 from taskpit.worker.run_directory import RunPlaces
 from taskpit.worker.runner import Run
 from taskpit.worker.sandbox import Sandbox

@@ -11,9 +11,9 @@ from pits import make, root_of, task
 from taskpit import held_directories
 from taskpit.board import COLUMNS, COMPARE, LOOK, Board
 from taskpit.errors import Storage
+from taskpit.model import Ask, Done, Failed, Release, Task
 from taskpit.queue import Queue
 from taskpit.store.memory import MemoryStore
-from taskpit.task import Ask, Done, Failed, Release, Task
 
 
 @pytest.fixture(params=["pit", "mailbox", "workspace", "memory"])

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from taskpit.clock import iso
 from taskpit.history import History, who
+from taskpit.model import Done, Event, Split, Task
 from taskpit.queue import Queue
 from taskpit.store.memory import MemoryStore
-from taskpit.task import Done, Event, Split, Task
 from taskpit.testing import FakeClock
 
 

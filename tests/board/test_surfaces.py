@@ -12,9 +12,9 @@ from waits import until
 
 from taskpit.board import COLUMNS, Board
 from taskpit.cli.main import main
+from taskpit.model import Ask, Card, Done, Failed, Result, Retry, State, Task, Verdict
 from taskpit.queue import cards, tally
 from taskpit.status import LABELS, STATUSES, Status, read_status, status_of
-from taskpit.task import Ask, Card, Done, Failed, Result, Retry, State, Task, Verdict
 
 QUEUES = 200 if os.environ.get("TASKPIT_LONG") else 6
 

@@ -9,7 +9,7 @@ import pytest
 from waits import PATIENCE
 
 from taskpit.cli import finish
-from taskpit.task import Done
+from taskpit.model import Done
 from taskpit.worker import manual
 
 

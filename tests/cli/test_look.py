@@ -8,8 +8,8 @@ import time
 
 import pytest
 
+from taskpit.model import Failed
 from taskpit.queue import Queue
-from taskpit.task import Failed
 
 EVIL = "\x1b[2J\x1b]0;owned\x07plain\x9b31m\r\x08\u202etext"
 
@@ -195,8 +195,8 @@ def test_a_failure_is_told_by_its_error_line(pit):
 
 def test_show_tells_the_cost(pit):
     """B12: it was left out."""
+    from taskpit.model import Done
     from taskpit.queue import Queue
-    from taskpit.task import Done
 
     pit("add", "one")
     queue = Queue.open("pit")

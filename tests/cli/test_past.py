@@ -50,8 +50,8 @@ def test_log_follows_until_interrupted(pit, place, monkeypatch, as_json):
     def nap(_clock, _seconds):
         if next(naps) == "stop":
             raise KeyboardInterrupt
+        from taskpit.model import Task
         from taskpit.queue import Queue
-        from taskpit.task import Task
 
         Queue.open(str(place / "pit")).put([Task(id="", title="two", by="other")])
 

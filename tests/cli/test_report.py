@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from taskpit.board import Board
+from taskpit.model import Ask, Done, Failed, Split, Task
 from taskpit.queue import Queue
 from taskpit.report import make_report, newest
 from taskpit.store.memory import MemoryStore
-from taskpit.task import Ask, Done, Failed, Split, Task
 from taskpit.testing.clock import FakeClock
 from taskpit.worker.budget import Ledger
 

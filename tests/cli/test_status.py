@@ -202,8 +202,8 @@ def test_the_last_day_is_told(pit):
 
 
 def test_a_race_has_landed_once(pit):
+    from taskpit.model import Done
     from taskpit.queue import Queue
-    from taskpit.task import Done
 
     pit("add", "raced", "--race", "2")
     queue = Queue.open("pit")
@@ -215,8 +215,8 @@ def test_a_race_has_landed_once(pit):
 
 
 def test_what_landed_is_told_and_what_was_taken_back_is_not(pit):
+    from taskpit.model import Done
     from taskpit.queue import Queue
-    from taskpit.task import Done
 
     for number in (1, 2, 3):
         pit("add", f"task {number}")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from taskpit import actions
+from taskpit.model import End, Want
 from taskpit.queue import Queue
 from taskpit.store.files import FileStore
-from taskpit.task import End, Want
 
 
 def test_note(pit):

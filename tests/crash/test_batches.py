@@ -20,8 +20,8 @@ from scenes import BATCHES, THREE, three_claimed, three_ready
 from taskpit import fs, kernel
 from taskpit.errors import Conflict, Storage
 from taskpit.keeper import sweep
+from taskpit.model import Done, Failed, Said, State, Want
 from taskpit.store import folder
-from taskpit.task import Done, Failed, Said, State, Want
 from taskpit.testing import FakeClock
 
 #: How many states of one batch in one layout and model are tried, and searched for the fault of a missing fsync.

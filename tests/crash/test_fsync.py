@@ -12,7 +12,7 @@ from pits import POWER, make, put, root_of, take, task
 
 from taskpit.errors import Storage
 from taskpit.keeper import sweep
-from taskpit.task import Done, Failed, Said, Split, State
+from taskpit.model import Done, Failed, Said, Split, State
 from taskpit.testing import FakeClock
 
 SHOWN = ("create", "link", "rename", "fsync")

@@ -9,9 +9,9 @@ from pits import POWER, make, misplaced, put, reopened, root_of, take, task
 
 from taskpit import fs
 from taskpit.keeper import sweep
+from taskpit.model import Done, Failed, Said, State, Verdict
 from taskpit.store import finish as finishing
 from taskpit.store.folder import QUARANTINE
-from taskpit.task import Done, Failed, Said, State, Verdict
 from taskpit.testing import FakeClock
 
 ID = "0001"

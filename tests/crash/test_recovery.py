@@ -13,7 +13,7 @@ from scenes import ID, SCENES
 
 from taskpit.errors import Storage
 from taskpit.keeper import sweep
-from taskpit.task import Said
+from taskpit.model import Said
 
 VERBS = [scene for scene in SCENES if scene.words and not scene.composed and scene.name != "the fifth reclaim"]
 ENDS = [scene for scene in VERBS if "ending" in scene.act.__qualname__]

@@ -20,7 +20,7 @@ from taskpit import fs
 from taskpit.clock import Clock
 from taskpit.errors import Conflict, Held, Lost, NotFound
 from taskpit.keeper import sweep
-from taskpit.task import Done, State, Want
+from taskpit.model import Done, State, Want
 from taskpit.testing import FakeClock
 from taskpit.watch import Watch
 

@@ -18,7 +18,7 @@ from rotation import LONG as EVERY
 from rotation import TURN, part
 
 from taskpit.keeper import sweep
-from taskpit.task import Done, Failed, Release, Said, State
+from taskpit.model import Done, Failed, Release, Said, State
 from taskpit.testing import FakeClock
 
 OURS = "a8"

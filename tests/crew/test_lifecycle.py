@@ -17,7 +17,7 @@ from zoo import Zoo
 from taskpit.crew import control
 from taskpit.crew.control import CrewControl
 from taskpit.crew.supervisor import TAKEN
-from taskpit.task import State
+from taskpit.model import State
 from taskpit.workers import host
 
 WORKERS = """\

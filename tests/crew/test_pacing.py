@@ -13,7 +13,7 @@ from workshop import alive, read_pid
 from taskpit.clock import instant, iso
 from taskpit.crew.state import CrewFiles, MemberPlan, MemberState, Post, waiting_until
 from taskpit.crew.supervisor import SupervisedMember
-from taskpit.task import State
+from taskpit.model import State
 
 PACED = """\
     [[service]]

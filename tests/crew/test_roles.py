@@ -11,10 +11,10 @@ from waits import until
 
 from taskpit.crew.member import _tell_waiting
 from taskpit.errors import Nothing
+from taskpit.model import Done, State, Task
 from taskpit.queue import Queue
 from taskpit.store.memory import MemoryStore
 from taskpit.store.opening import init
-from taskpit.task import Done, State, Task
 from taskpit.worker.pool_options import survey
 
 

@@ -13,7 +13,7 @@ from waits import PATIENCE, until
 from taskpit import trust
 from taskpit.crew import file
 from taskpit.crew.file import FOLDER, write_template
-from taskpit.task import State
+from taskpit.model import State
 
 
 def init(*words):

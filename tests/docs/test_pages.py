@@ -221,8 +221,8 @@ def test_names_are_read_as_specified(name, state, path):
 
 def test_names_that_are_written_are_as_specified():
     """Whatever a layout writes fits its expression."""
+    from taskpit.model import Task, Verdict, Want
     from taskpit.store import claim as claims
-    from taskpit.task import Task, Verdict, Want
 
     claims._fence(Want(worker="a", lease=1.0))  # a process counts its claims, and the names get longer
     rows, parts = grammar()

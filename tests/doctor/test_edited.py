@@ -10,9 +10,9 @@ from boxes import LAYOUTS, make, reopened
 from pits import root_of
 
 from taskpit import keeper, transfer
+from taskpit.model import Done, Failed, Said, Task
 from taskpit.store import changelog
 from taskpit.store.doctor import examine
-from taskpit.task import Done, Failed, Said, Task
 
 
 @pytest.fixture(params=LAYOUTS)

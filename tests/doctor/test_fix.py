@@ -13,9 +13,9 @@ from rotation import in_turn
 from ruins import ASIDE, BREAKS, House
 
 from taskpit import fs, keeper
+from taskpit.model import Done, Release, Said, State, Task
 from taskpit.store import doctor
 from taskpit.store.folder import Folder
-from taskpit.task import Done, Release, Said, State, Task
 
 CASES = in_turn([(layout, broken) for layout in LAYOUTS for broken in BREAKS])
 

@@ -15,8 +15,8 @@ import pytest
 from boxes import LAYOUTS, pit, reopened, write
 from pits import misplaced
 
+from taskpit.model import Done, State
 from taskpit.store import disk_reserve
-from taskpit.task import Done, State
 
 #: Small ones of each kind: how they are made, and what of them is filled.
 DISKS = {

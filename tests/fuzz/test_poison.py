@@ -11,10 +11,10 @@ from monsters import Late, patience
 
 from taskpit.errors import Invalid
 from taskpit.layouts import Spot, get
+from taskpit.model import State, Task
 from taskpit.rules import tangled
 from taskpit.store import cards as look
 from taskpit.store import claim as claims
-from taskpit.task import State, Task
 
 NEEDS = ["a\0b", "x" * 300, "x" * 100_000, "../../../../../etc/passwd", "../layout", "\ud800", "a/b", "-", "\x1b[2J"]
 LOOKING = ("ready", "list", "status", "stats", "sweep", "doctor", "why bad", "show bad", "export", "doctor --fix")

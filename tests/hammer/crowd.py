@@ -17,9 +17,9 @@ from taskpit.clock import Clock
 from taskpit.config import Config
 from taskpit.errors import Unavailable
 from taskpit.keeper import sweep
+from taskpit.model import Done, Failed, Release, Said, Split, Task
 from taskpit.queue import Queue
 from taskpit.store.files import FileStore
-from taskpit.task import Done, Failed, Release, Said, Split, Task
 
 #: Held up for up to so many leases, before a call that changes something and before one that looks.
 LONGEST_PAUSE = 1.5

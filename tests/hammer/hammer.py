@@ -30,8 +30,8 @@ from waits import PATIENCE  # noqa: E402
 
 from taskpit import fs  # noqa: E402
 from taskpit.keeper import sweep  # noqa: E402
+from taskpit.model import Done, Said, State  # noqa: E402
 from taskpit.store.opening import init  # noqa: E402
-from taskpit.task import Done, Said, State  # noqa: E402
 
 #: What automake and others call a test that could not be run.
 UNABLE = 77

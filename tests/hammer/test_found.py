@@ -10,7 +10,7 @@ from faults import Stopped, killed_at, record
 
 from taskpit.errors import Lost
 from taskpit.keeper import sweep
-from taskpit.task import Done, Said, State, Task
+from taskpit.model import Done, Said, State, Task
 from taskpit.testing import FakeClock
 
 RESULTS = {"pit": "done/food-0001-x.result.md", "mailbox": "outbox/0001_result.json"}

@@ -13,8 +13,8 @@ from collections import Counter, defaultdict
 
 from pits import misplaced, wrong
 
+from taskpit.model import State
 from taskpit.store.folder import IDS, LATE, QUARANTINE, TRIES
-from taskpit.task import State
 
 MARK = re.compile(r"mark=([a-z0-9._]*[a-z0-9])")
 TRIED = re.compile(r"tried=([0-9.]*[0-9])")

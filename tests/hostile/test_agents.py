@@ -17,7 +17,7 @@ from taskpit.agents import lessons, steering
 from taskpit.agents.acp import Client
 from taskpit.errors import Invalid, Storage
 from taskpit.landing.diff import read_hunks
-from taskpit.task import Task
+from taskpit.model import Task
 from taskpit.text import plain, revealed
 from taskpit.worker import preset, process
 from taskpit.worker.agent_output import _Stream

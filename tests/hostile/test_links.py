@@ -39,7 +39,7 @@ from taskpit import fs, held_directories, layouts
 from taskpit.agents import usage
 from taskpit.crew.log_tail import log_of_task
 from taskpit.errors import Invalid, Storage, TaskpitError
-from taskpit.task import Done, Task
+from taskpit.model import Done, Task
 from taskpit.worker.check import run_check
 from taskpit.worker.run_directory import RunDirectory
 

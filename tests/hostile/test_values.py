@@ -12,10 +12,10 @@ from taskpit import schedule, schema
 from taskpit.crew.state import CrewFiles
 from taskpit.errors import Invalid, Storage
 from taskpit.layouts import Spot, get, yamltext
+from taskpit.model import State, Task
 from taskpit.store import index
 from taskpit.store.postgres.opening import papers_of
 from taskpit.store.postgres.row_text import result_of, task_of, try_of
-from taskpit.task import State, Task
 from taskpit.worker.agent_runner import Session
 from taskpit.worker.budget import Ledger
 

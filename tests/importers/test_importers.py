@@ -13,7 +13,7 @@ from rotation import examples
 from taskpit import importers
 from taskpit.importers import Bad, Found
 from taskpit.importers.importer import relate, without_twins
-from taskpit.task import Task
+from taskpit.model import Task
 
 SAMPLES = Path(__file__).parent / "samples"
 

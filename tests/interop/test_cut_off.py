@@ -10,9 +10,9 @@ from boxes import LAYOUTS, make_fast, pit
 from faults import killed_at
 
 from taskpit.clock import Clock
+from taskpit.model import Done, Failed
 from taskpit.queue import Queue
 from taskpit.store.folder import SEALED
-from taskpit.task import Done, Failed
 
 #: Some that look, some that change, some that have nothing to do with tasks.
 COMMANDS = [("list",), ("status",), ("log",), ("resume",), ("note", "x", "y"), ("add", "more")]

@@ -11,7 +11,7 @@ from boxes import load, make, pit, write
 from taskpit.errors import NotFound
 from taskpit.keeper import sweep
 from taskpit.layouts import Spot
-from taskpit.task import Done, Failed, Release, Said, State, Task
+from taskpit.model import Done, Failed, Release, Said, State, Task
 from taskpit.testing import FakeClock
 
 #: What the struct of the Go program has: whatever else stands in a file is gone when it writes it.

@@ -14,10 +14,10 @@ from waits import PATIENCE
 
 from taskpit import fs
 from taskpit.keeper import sweep
+from taskpit.model import Done, Said, State, Task
 from taskpit.queue import Queue
 from taskpit.store.folder import CLEANED
 from taskpit.store.opening import init
-from taskpit.task import Done, Said, State, Task
 
 HERE = os.path.dirname(__file__)
 WORKER = f"{HERE}/../races/actors/worker.py"

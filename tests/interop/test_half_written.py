@@ -24,10 +24,10 @@ from taskpit import queue as queues
 from taskpit.clock import Clock
 from taskpit.errors import Held
 from taskpit.keeper import sweep
+from taskpit.model import State
 from taskpit.queue import Queue
 from taskpit.store.files import FileStore
 from taskpit.store.opening import init
-from taskpit.task import State
 from taskpit.testing import FakeClock
 from taskpit.watch import Watch
 

@@ -15,15 +15,15 @@ from boxes import load, make_fast, python, reopened, write
 from waits import PATIENCE
 
 from taskpit.keeper import sweep
+from taskpit.model import Done, State, Task
 from taskpit.queue import Queue
-from taskpit.task import Done, State, Task
 
 HERE = os.path.dirname(__file__)
 COUNT = 90
 OURS = """
 import sys
 from taskpit.queue import Queue
-from taskpit.task import Done, Release, Said
+from taskpit.model import Done, Release, Said
 queue = Queue.open(sys.argv[1])
 back = 0
 while claims := queue.claim(sys.argv[2], count=3):

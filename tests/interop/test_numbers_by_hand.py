@@ -9,8 +9,8 @@ from boxes import make, pit, read, reopened, write
 
 from taskpit.errors import Conflict
 from taskpit.keeper import sweep
+from taskpit.model import Done, Said, State, Task
 from taskpit.store import files, ids
-from taskpit.task import Done, Said, State, Task
 from taskpit.testing import FakeClock
 
 #: Where each layout has a file of an id, in every state, as others may name it.

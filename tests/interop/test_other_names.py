@@ -10,7 +10,7 @@ from pits import misplaced
 
 from taskpit import workers
 from taskpit.keeper import sweep
-from taskpit.task import Done, State
+from taskpit.model import Done, State
 from taskpit.testing import FakeClock
 
 NAMES = ["gpt-4.1", "agent b", "Jürgen", "x" * 150, "two\nlines", "J\udcfcrgen", "\x1b[31m", "~bob", "a~B!", ""]

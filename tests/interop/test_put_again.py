@@ -16,7 +16,7 @@ from rotation import part
 from taskpit.clock import iso
 from taskpit.errors import Conflict, Lost
 from taskpit.keeper import sweep
-from taskpit.task import Done, Failed, Said, State, Want
+from taskpit.model import Done, Failed, Said, State, Want
 from taskpit.testing import FakeClock
 
 ID = "0001"

@@ -9,8 +9,8 @@ import pytest
 from boxes import LAYOUTS, LEASE, make, reopened
 
 from taskpit.keeper import fix, sweep
+from taskpit.model import Done, State, Task
 from taskpit.store.folder import LATE, QUARANTINE
-from taskpit.task import Done, State, Task
 from taskpit.testing import FakeClock
 
 

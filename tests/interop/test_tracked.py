@@ -11,9 +11,9 @@ import sys
 import pytest
 
 from taskpit.errors import Invalid
+from taskpit.model import Done, Failed, State, Task
 from taskpit.queue import Queue
 from taskpit.store.git_tracked import ELSEWHERE
-from taskpit.task import Done, Failed, State, Task
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is missing")
 

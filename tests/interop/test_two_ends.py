@@ -10,7 +10,7 @@ from boxes import make, write
 from pits import misplaced
 
 from taskpit.keeper import sweep
-from taskpit.task import Done, Failed, Said, State, Task
+from taskpit.model import Done, Failed, Said, State, Task
 from taskpit.testing import FakeClock
 
 #: What another program writes to say that the task is done, the last of it last.

@@ -11,7 +11,7 @@ from ground import Ground, git, write
 
 from taskpit.landing.repository import Repository
 from taskpit.landing.values import Waits
-from taskpit.task import Done, Release, State, Want
+from taskpit.model import Done, Release, State, Want
 
 
 class Meanwhile:

@@ -15,8 +15,8 @@ from ground import Ground, git, read, write
 
 from taskpit.landing import review
 from taskpit.landing.git import GitTrouble
+from taskpit.model import State
 from taskpit.policy import REVIEW
-from taskpit.task import State
 
 
 def trap(ground, name="sprung"):

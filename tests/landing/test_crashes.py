@@ -27,8 +27,8 @@ from taskpit.landing.git import Git
 from taskpit.landing.pipe import LandingPipe
 from taskpit.landing.repository import Repository, line_of
 from taskpit.landing.values import FenceLost
+from taskpit.model import Done, Failed, Release, State
 from taskpit.queue import Queue
-from taskpit.task import Done, Failed, Release, State
 from taskpit.worker.pool_options import PoolOptions
 from taskpit.worker.run_directory import RunPlaces
 from taskpit.worker.runner import Run
@@ -408,7 +408,7 @@ def test_killed_around_the_one_move_that_decides(ground, monkeypatch, moved):
 
 
 def _claimed(ground, task, worker):
-    from taskpit.task import Want
+    from taskpit.model import Want
 
     return ground.queue.store.claim(Want(worker=worker, lease=60.0, ids=(task,), even_held=True))[0]
 

@@ -23,7 +23,7 @@ from taskpit.landing.forge import Pulls
 from taskpit.landing.git import Git, GitTrouble
 from taskpit.landing.pipe import LandingPipe
 from taskpit.landing.repository import Merge, Repository
-from taskpit.task import Done
+from taskpit.model import Done
 
 
 def _tests(name):

@@ -12,9 +12,9 @@ from ground import Ground, git, read, write
 from waits import until
 
 from taskpit.landing import review
+from taskpit.model import State
 from taskpit.policy import REVIEW
 from taskpit.report import make_report
-from taskpit.task import State
 from taskpit.worker import pool_display
 from taskpit.worker.landing_thread import pipe_for
 from taskpit.worker.pool import Pool

@@ -19,8 +19,8 @@ from taskpit.landing.clones import Setups
 from taskpit.landing.git import GitTrouble
 from taskpit.landing.repository import Repository, line_of
 from taskpit.landing.values import CANDIDATE, SetupFailed, Terms, Waits
+from taskpit.model import Done, Failed, Release, State, Task
 from taskpit.policy import LANDING, REVIEW
-from taskpit.task import Done, Failed, Release, State, Task
 
 
 def test_files_become_one_commit_on_the_persons_branch(ground):

@@ -19,8 +19,8 @@ from taskpit.keeper import sweep
 from taskpit.landing import review
 from taskpit.landing.git import GitTrouble
 from taskpit.landing.repository import Repository
+from taskpit.model import Failed, State
 from taskpit.policy import REVIEW
-from taskpit.task import Failed, State
 from taskpit.worker.landing_thread import land_by_hand
 from taskpit.worker.runner import CommandRunner
 

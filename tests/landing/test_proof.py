@@ -8,8 +8,8 @@ import pytest
 from ground import Ground, git, write
 from workshop import Pit
 
+from taskpit.model import Failed, State
 from taskpit.policy import LANDING
-from taskpit.task import Failed, State
 
 
 @pytest.fixture

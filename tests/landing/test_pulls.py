@@ -15,8 +15,8 @@ from taskpit.landing.forge import Forge, Pulls, template
 from taskpit.landing.git import Git
 from taskpit.landing.pipe import LandingPipe
 from taskpit.landing.repository import Repository
+from taskpit.model import Release, State
 from taskpit.policy import PULL, REVIEW
-from taskpit.task import Release, State
 
 
 @pytest.fixture

@@ -13,9 +13,9 @@ from waits import until
 from taskpit.keeper import sweep
 from taskpit.landing import review
 from taskpit.landing.lander import Lander
+from taskpit.model import Done, End, Release, State, Task, Verdict
 from taskpit.policy import LANDING, RACING, REVIEW
 from taskpit.queue import cards
-from taskpit.task import Done, End, Release, State, Task, Verdict
 
 
 def start(ground, count=2, **fields):

@@ -15,9 +15,9 @@ from taskpit.errors import Invalid
 from taskpit.landing import review
 from taskpit.landing.pipe import LandingPipe
 from taskpit.landing.repository import Repository
+from taskpit.model import State
 from taskpit.queue import Queue
 from taskpit.store.opening import init
-from taskpit.task import State
 
 
 def from_another(ground, top):

@@ -20,10 +20,10 @@ from taskpit.landing import review
 from taskpit.landing.git import GitTrouble
 from taskpit.landing.review import ReviewComment
 from taskpit.landing.values import CANDIDATE
+from taskpit.model import Done, Release, State
 from taskpit.policy import LANDING, REVIEW
 from taskpit.queue import Queue
 from taskpit.store.opening import init
-from taskpit.task import Done, Release, State
 
 
 @pytest.fixture

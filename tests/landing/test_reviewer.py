@@ -14,9 +14,9 @@ from ground import Ground, git, read
 from taskpit.errors import Invalid
 from taskpit.landing import review
 from taskpit.landing.reviewer import conclude, read_answer, to_review
+from taskpit.model import Release, State
 from taskpit.policy import LANDING, REVIEW, REVIEWER
 from taskpit.status import Status, status_of
-from taskpit.task import Release, State
 from taskpit.worker import pool_display, review_thread
 from taskpit.worker.landing_thread import pipe_for
 from taskpit.worker.pool import Pool
@@ -192,7 +192,7 @@ def test_questions_are_a_persons_also_where_an_agent_reviews(judged):
 
 
 def test_its_session_is_not_the_builders(judged):
-    from taskpit.task import Claim
+    from taskpit.model import Claim
     from taskpit.worker.agent_runner import Session, Sessions
 
     claim = Claim(task=judged.queue.card(judged.put("one")).task, worker="w", fence="w~1")

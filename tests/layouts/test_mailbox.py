@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from taskpit.errors import Invalid
 from taskpit.layouts.layout import LONGEST_WORD, Spot
 from taskpit.layouts.mailbox import SCHEMA, Mailbox
-from taskpit.task import Evidence, Result, State, Task, Verdict
+from taskpit.model import Evidence, Result, State, Task, Verdict
 
 BOX = Mailbox()
 

@@ -7,7 +7,7 @@ import pytest
 from taskpit.clock import instant
 from taskpit.errors import Invalid
 from taskpit.layouts import Spot, get
-from taskpit.task import Result, State, Task, Verdict
+from taskpit.model import Result, State, Task, Verdict
 
 PIT = get("pit")
 

@@ -10,9 +10,9 @@ from rotation import examples
 
 from taskpit.errors import Invalid
 from taskpit.layouts import Spot, get
+from taskpit.model import Evidence, Result, State, Task, Verdict
 from taskpit.queue import Queue
 from taskpit.store.memory import MemoryStore
-from taskpit.task import Evidence, Result, State, Task, Verdict
 
 PIT = get("pit")
 QUEUE = Queue(MemoryStore())

@@ -14,7 +14,7 @@ from taskpit import jsontext, layouts
 from taskpit.layouts import Spot
 from taskpit.layouts.markdown import Sheet, are_plain, is_plain, skim
 from taskpit.layouts.markdown_task import KNOWN, PROSE
-from taskpit.task import State, Task, Verdict
+from taskpit.model import State, Task, Verdict
 
 PIECES = st.sampled_from(
     [
@@ -96,7 +96,7 @@ def test_a_changed_task_is_written_anew():
 
 
 def result_of(task):
-    from taskpit.task import Result
+    from taskpit.model import Result
 
     return Result(id=task.id, verdict=Verdict.DONE)
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from taskpit.errors import Invalid
 from taskpit.layouts.layout import LONGEST_WORD, Spot
 from taskpit.layouts.workspace import Workspace
-from taskpit.task import Evidence, Result, State, Task, Verdict
+from taskpit.model import Evidence, Result, State, Task, Verdict
 
 SPACE = Workspace()
 READY = Spot(state=State.READY, id="task_001")

@@ -5,10 +5,10 @@ from workitems import FIRST, make
 
 from taskpit import keeper
 from taskpit.config import Config
+from taskpit.model import Ask, Done, Failed, Release, Retry, Said, Split, State, Task, Verdict
 from taskpit.queue import Queue
 from taskpit.store.memory import MemoryStore
 from taskpit.store.opening import init, open_store
-from taskpit.task import Ask, Done, Failed, Release, Retry, Said, Split, State, Task, Verdict
 from taskpit.testing import FakeClock
 
 LEASE = 60.0

@@ -15,8 +15,8 @@ from waits import PATIENCE, until
 from taskpit import Ask, Done, Failed, Queue, Split, State, Task
 from taskpit.errors import CheckFailed, Denied, Invalid, Lost, Nothing, Storage, TaskpitError, Unknown
 from taskpit.keeper import sweep
+from taskpit.model import Release, Retry, Said
 from taskpit.store.memory import MemoryStore
-from taskpit.task import Release, Retry, Said
 
 
 def lose(queue, task_id):

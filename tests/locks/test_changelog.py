@@ -13,8 +13,8 @@ from collections import Counter
 from lockers import read, write
 from waits import PATIENCE
 
+from taskpit.model import Event
 from taskpit.store import changelog
-from taskpit.task import Event
 
 ACTOR = os.path.join(os.path.dirname(__file__), "actors/writer.py")
 WRITERS = 8

@@ -8,7 +8,7 @@ import pytest
 from lockers import LEASE, NAME, make, path_of, spelled, store, write
 
 from taskpit.errors import Lost
-from taskpit.task import Said
+from taskpit.model import Said
 from taskpit.testing import FakeClock
 
 DAY = 86400.0

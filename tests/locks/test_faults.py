@@ -12,7 +12,7 @@ from faults import fail_at, killed_at, record
 from lockers import FAST, LEASE, LONG, NAME, Shifted, gripped, make, path_of, read, store
 
 from taskpit.errors import Lost, Storage
-from taskpit.task import Said
+from taskpit.model import Said
 
 POWER = FAST.replace(durability="power")
 

@@ -9,8 +9,8 @@ from taskpit import layouts
 from taskpit.clock import instant, iso
 from taskpit.config import Config
 from taskpit.layouts import lock_text
+from taskpit.model import Event, Lock
 from taskpit.store import changelog
-from taskpit.task import Event, Lock
 from taskpit.testing import FakeClock
 
 LOCK = b"""\

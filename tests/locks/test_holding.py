@@ -11,9 +11,9 @@ from waits import PATIENCE
 
 from taskpit.errors import Denied, Lost, Storage, Unavailable
 from taskpit.held_lock import NamedLock, one_of
+from taskpit.model import Said
 from taskpit.queue import Queue
 from taskpit.store import flock
-from taskpit.task import Said
 from taskpit.testing import FakeClock
 
 

@@ -10,8 +10,8 @@ from faults import Stopped
 from lockers import LEASE, NAME, make, path_of, read, spelled, store, write
 
 from taskpit.errors import Lost, Unavailable
+from taskpit.model import Said
 from taskpit.store import flock
-from taskpit.task import Said
 from taskpit.testing import FakeClock
 
 #: No verb here makes more calls than this.

@@ -31,7 +31,7 @@ from lockers import (
 from waits import PATIENCE
 
 from taskpit.errors import Lost
-from taskpit.task import Said
+from taskpit.model import Said
 from taskpit.testing import FakeClock
 
 HERE = os.path.dirname(__file__)

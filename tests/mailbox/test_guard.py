@@ -13,8 +13,8 @@ from faults import Stopped
 from taskpit import fs
 from taskpit.errors import Storage, Unavailable
 from taskpit.keeper import sweep
+from taskpit.model import Done, Failed, Release, Said, State, Task, Want
 from taskpit.store import flock
-from taskpit.task import Done, Failed, Release, Said, State, Task, Want
 from taskpit.testing import FakeClock
 
 #: No verb here makes more calls than this.

@@ -9,7 +9,7 @@ import pytest
 from boxes import FAST, load, make, make_fast, pit, read, reopened, write
 
 from taskpit.keeper import sweep
-from taskpit.task import Done, Failed, Said, State, Task, Verdict
+from taskpit.model import Done, Failed, Said, State, Task, Verdict
 
 DAY = 86400.0
 

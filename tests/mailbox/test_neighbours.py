@@ -12,13 +12,13 @@ from boxes import LEASE, ended, load, make_fast, pit, python, reopened, write
 
 from taskpit.keeper import sweep
 from taskpit.layouts.mailbox import SCHEMA
+from taskpit.model import Done, Said, State, Task
 from taskpit.queue import Queue
-from taskpit.task import Done, Said, State, Task
 
 OURS = """
 import sys
 from taskpit.queue import Queue
-from taskpit.task import Done, Said
+from taskpit.model import Done, Said
 queue = Queue.open(sys.argv[1])
 while claims := queue.claim(sys.argv[2], count=3):
     for claim in claims:

@@ -11,8 +11,8 @@ from waits import PATIENCE
 from taskpit.errors import Unavailable
 from taskpit.mcp import server
 from taskpit.mcp.server import Changes, notices
+from taskpit.model import Event, Task
 from taskpit.queue import Queue
-from taskpit.task import Event, Task
 
 OLD = "2020-01-01T00:00:00Z"
 

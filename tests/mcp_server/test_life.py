@@ -23,9 +23,9 @@ from taskpit import fs
 from taskpit.clock import Clock
 from taskpit.mcp.server import QueueServer
 from taskpit.mcp.tools import ToolCalls
+from taskpit.model import State, Task
 from taskpit.queue import Queue
 from taskpit.store.opening import init
-from taskpit.task import State, Task
 
 MODERN, OLD = {"mode": "2026-07-28"}, {"mode": "legacy"}
 

@@ -25,8 +25,8 @@ from taskpit.cli.main import main
 from taskpit.errors import NotFound
 from taskpit.mcp.server import QueueServer
 from taskpit.mcp.tools import TOOLS, ToolCalls
+from taskpit.model import State, Task
 from taskpit.queue import Queue
-from taskpit.task import State, Task
 
 MODERN = {"mode": "2026-07-28"}
 HELLO = json.dumps(

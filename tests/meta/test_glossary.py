@@ -7,8 +7,8 @@ from pathlib import Path
 
 import taskpit
 from taskpit import layouts
+from taskpit.model import State
 from taskpit.status import LABELS
-from taskpit.task import State
 
 PAGE = Path(__file__).parents[2] / "docs/glossary.md"
 #: Words of the field that a reader looks for, and finds in the source by the same spelling.

@@ -1,4 +1,4 @@
-"""A new field of a task is a line in `task.py` and a row of options: every layout, list, import and board has it."""
+"""A new field of a task is a line in `model.py` and a row of options: every layout, list, import and board has it."""
 
 import json
 import os
@@ -10,12 +10,11 @@ from pathlib import Path
 import pytest
 
 import taskpit
-from taskpit.model import defaults
-from taskpit.task import Task
+from taskpit.model import Task, defaults
 
 #: What somebody would write who wants tasks to have a link and reviewers: file, a line of it, the lines after it.
 CHANGES = {
-    "task.py": (
+    "model.py": (
         ('    parent: str = ""\n', '    link: str = ""\n    reviewers: tuple[str, ...] = ()\n'),
         ('LATER = ("limits",', ' "link", "reviewers",'),
     ),

@@ -13,8 +13,8 @@ from stalls import ID, MOST
 from taskpit import fs
 from taskpit.errors import Storage
 from taskpit.keeper import sweep
+from taskpit.model import Failed, Said, Split, State
 from taskpit.store import folder, mend
-from taskpit.task import Failed, Said, Split, State
 from taskpit.testing import FakeClock
 
 LONG = CONFIG.keep_tmp + 1

@@ -17,9 +17,9 @@ from models.tasks import Pit
 from pits import CONFIG, LEASE, make, root_of, task
 
 from taskpit.keeper import sweep
+from taskpit.model import Done, Failed, Release, Retry, Split, Want
 from taskpit.policy import settle
 from taskpit.store.finish import PARTS
-from taskpit.task import Done, Failed, Release, Retry, Split, Want
 from taskpit.testing import FakeClock
 
 ENDS = {

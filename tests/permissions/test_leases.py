@@ -10,8 +10,8 @@ from people import ANN, BOB, acting
 
 from taskpit import fs
 from taskpit.keeper import fix, sweep
+from taskpit.model import Release, Said, State, Task
 from taskpit.store import leases
-from taskpit.task import Release, Said, State, Task
 from taskpit.testing import FakeClock
 
 LEASE = 100.0

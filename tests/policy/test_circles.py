@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from taskpit.errors import Invalid
+from taskpit.model import Task
 from taskpit.queue import Queue
 from taskpit.store.memory import MemoryStore
-from taskpit.task import Task
 
 LONG = 300
 

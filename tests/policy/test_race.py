@@ -8,12 +8,12 @@ from rotation import part
 from taskpit import keeper
 from taskpit.config import Config
 from taskpit.errors import Invalid
+from taskpit.model import Done, End, Failed, Said, State, Task, Verdict
 from taskpit.policy import RACING, settle
 from taskpit.queue import Queue, cards
 from taskpit.race import entrants
 from taskpit.status import Status, status_of
 from taskpit.store.memory import MemoryStore
-from taskpit.task import Done, End, Failed, Said, State, Task, Verdict
 from taskpit.testing.clock import FakeClock
 
 

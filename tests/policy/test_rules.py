@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from taskpit.errors import Invalid
+from taskpit.model import State, Task, Want
 from taskpit.rules import (
     check_mode,
     check_task,
@@ -18,7 +19,6 @@ from taskpit.rules import (
     suits,
     tangled,
 )
-from taskpit.task import State, Task, Want
 
 NOW = 1_800_000_000.0
 

@@ -12,9 +12,9 @@ from rotation import LONG
 from taskpit import keeper, schedule
 from taskpit.clock import instant, iso
 from taskpit.errors import Invalid, Unavailable
+from taskpit.model import Done, State, Task
 from taskpit.queue import Queue, cards
 from taskpit.store.memory import MemoryStore
-from taskpit.task import Done, State, Task
 from taskpit.testing.clock import FakeClock
 
 SUNDAY = instant("2026-03-28T23:20:00Z", 0.0)  # in Berlin half past midnight; clocks go forward at two

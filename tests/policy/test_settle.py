@@ -6,8 +6,8 @@ import pytest
 
 from taskpit.config import Config
 from taskpit.errors import Invalid
+from taskpit.model import Ask, Claim, Done, Failed, Release, Retry, Split, Task, Try, Verdict
 from taskpit.policy import answered, pause, settle, signature
-from taskpit.task import Ask, Claim, Done, Failed, Release, Retry, Split, Task, Try, Verdict
 
 NOW = 1_800_000_000.0
 CONFIG = Config(backoff=10.0, backoff_longest=3600.0, max_attempts=9, choke=3, losses=5)

@@ -9,8 +9,8 @@ from pits import make, task
 
 from taskpit.config import Config, parse, plain_settings
 from taskpit.errors import Invalid
+from taskpit.model import Done
 from taskpit.rules import ANY, drawn
-from taskpit.task import Done
 from taskpit.testing import FakeClock
 
 

@@ -8,10 +8,10 @@ import os
 
 import pytest
 
+from taskpit.model import End, Result, Said, State, Task, Try, Verdict, Want
 from taskpit.store.postgres import archive
 from taskpit.store.postgres.address import parse
 from taskpit.store.postgres.store import PostgresStore
-from taskpit.task import End, Result, Said, State, Task, Try, Verdict, Want
 from taskpit.testing import FakeClock
 
 DAY = 86400.0

@@ -16,10 +16,10 @@ from waits import until
 
 from taskpit.config import Config
 from taskpit.keeper import sweep
+from taskpit.model import Claim, End, Result, Said, State, Task, Verdict, Want
 from taskpit.queue import Queue
 from taskpit.store.postgres import upkeep
 from taskpit.store.postgres.row_text import as_ending, as_item, as_json, as_row
-from taskpit.task import Claim, End, Result, Said, State, Task, Verdict, Want
 from taskpit.testing import FakeClock
 
 LONG = bool(os.environ.get("TASKPIT_LONG"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from taskpit.errors import Invalid
-from taskpit.task import Claim, End, Result, Said, Task, Try, Verdict, Want
+from taskpit.model import Claim, End, Result, Said, Task, Try, Verdict, Want
 from taskpit.testing import StoreContract
 
 

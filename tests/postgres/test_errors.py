@@ -11,12 +11,12 @@ import psycopg
 import pytest
 
 from taskpit.errors import Invalid, MissingExtra, Storage
+from taskpit.model import End, Result, Said, State, Task, Try, Verdict, Want
 from taskpit.store.postgres import libpq, schema, upkeep
 from taskpit.store.postgres.address import parse
 from taskpit.store.postgres.connection import Wire
 from taskpit.store.postgres.opening import init_database, upgrade_script
 from taskpit.store.postgres.store import PostgresStore
-from taskpit.task import End, Result, Said, State, Task, Try, Verdict, Want
 
 LONG = bool(os.environ.get("TASKPIT_LONG"))
 

@@ -10,8 +10,8 @@ import pytest
 from waits import PATIENCE, until
 
 from taskpit.errors import Unavailable
+from taskpit.model import End, Result, Said, State, Task, Verdict, Want
 from taskpit.store.postgres import connection
-from taskpit.task import End, Result, Said, State, Task, Verdict, Want
 
 LEASE = 60.0
 #: A wish as the server is told it: of any sort, and of the simplest.

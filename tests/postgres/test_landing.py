@@ -10,10 +10,10 @@ from ground import Ground, git
 from taskpit.landing.pipe import LandingPipe, queue_key
 from taskpit.landing.repository import Repository
 from taskpit.landing.values import CANDIDATE
+from taskpit.model import State
 from taskpit.policy import LANDING
 from taskpit.queue import Queue
 from taskpit.store.postgres.opening import init_database
-from taskpit.task import State
 
 
 @pytest.fixture

@@ -15,13 +15,13 @@ from waits import PATIENCE
 from workshop import until
 
 from taskpit.errors import CursorLost, Lost, Storage, Unavailable, Unknown
+from taskpit.model import Claim, End, Event, Result, Said, State, Task, Verdict, Want
 from taskpit.queue import Queue
 from taskpit.store.postgres.address import parse
 from taskpit.store.postgres.libpq import Connection, ServerError
 from taskpit.store.postgres.opening import address_in, init_database, leave_address
 from taskpit.store.postgres.row_text import as_ending, as_item, as_json
 from taskpit.store.postgres.store import PostgresStore
-from taskpit.task import Claim, End, Event, Result, Said, State, Task, Verdict, Want
 
 LONG = bool(os.environ.get("TASKPIT_LONG"))
 KILLS = 10 if LONG else 2

@@ -15,9 +15,9 @@ from workshop import Pit, alive, read_pid
 from taskpit import trust
 from taskpit.cli.main import main
 from taskpit.keeper import sweep
+from taskpit.model import Done, Failed, State, Task
 from taskpit.queue import Queue
 from taskpit.store.postgres.opening import leave_address
-from taskpit.task import Done, Failed, State, Task
 from taskpit.transfer import cargo_of, copy, events_of
 
 SETTINGS = {"lease": "1m", "backoff": "0.1s", "backoff_longest": "0.2s"}
@@ -189,7 +189,7 @@ def _pit_at(path):
 def test_there_and_back(pit, tmp_path, capsys):
     """A folder into a database, and that into a folder: each compared, and resumed by doing it again."""
     folder = _pit_at(tmp_path / "old")
-    from taskpit.task import Failed, Task
+    from taskpit.model import Failed, Task
 
     folder.put([Task(id="", title=f"task {n}", body="some\ntext", tags=("a",), extra={"x": [1, 2]}) for n in range(4)])
     folder.put([Task(id="", title="waits", needs=("0003",), not_before=4e9)])

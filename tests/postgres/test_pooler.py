@@ -10,11 +10,11 @@ import psycopg
 import pytest
 from waits import until
 
+from taskpit.model import End, Result, Said, State, Task, Verdict, Want
 from taskpit.store.postgres import wakeup
 from taskpit.store.postgres.address import parse
 from taskpit.store.postgres.opening import init_database
 from taskpit.store.postgres.store import PostgresStore
-from taskpit.task import End, Result, Said, State, Task, Verdict, Want
 
 PROGRAM = shutil.which("pgbouncer", path=f"{os.environ['PATH']}:/usr/sbin")
 CONFIG = """\

@@ -16,10 +16,10 @@ from gateways import Served
 from waits import PATIENCE
 
 from taskpit.actions import undo
+from taskpit.model import End, Event, Result, Said, State, Task, Try, Verdict, Want
 from taskpit.queue import Queue
 from taskpit.store.postgres import changelog
 from taskpit.store.postgres.row_text import as_ending, as_item, as_json
-from taskpit.task import End, Event, Result, Said, State, Task, Try, Verdict, Want
 from taskpit.transfer import events_of
 
 RACES = 400 if os.environ.get("TASKPIT_LONG") else 20

@@ -7,9 +7,9 @@ import json
 import psycopg
 import pytest
 
+from taskpit.model import Done
 from taskpit.queue import Queue
 from taskpit.store.postgres.address import parse, shown
-from taskpit.task import Done
 
 SECRETS = ["se%cret", "se/cret", "se#cret", "se?cret", "se@cret", "se:cret", "se%zzcret", "se%2Fcret", "s e c r e t"]
 
@@ -69,7 +69,7 @@ def test_what_the_database_says_is_not_run_here(queue, server, tmp_path, monkeyp
     server.sql(f"UPDATE guarded.meta SET config = '{hooks}'")
     opened = Queue.open(queue["worker"])
     assert not opened.config.hooks.commands
-    from taskpit.task import Task
+    from taskpit.model import Task
 
     opened.put([Task(id="x", title="x")])
     assert str(opened.finish(opened.claim("me")[0], Done())[0]) == "ok"

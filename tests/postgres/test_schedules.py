@@ -11,9 +11,9 @@ from contextlib import closing
 import pytest
 from waits import PATIENCE
 
+from taskpit.model import SCHEDULES as TAG
+from taskpit.model import End, State, Task, Want
 from taskpit.queue import Queue, cards
-from taskpit.task import SCHEDULES as TAG
-from taskpit.task import End, State, Task, Want
 
 SCHEDULES, POOLS, MINUTES = 6, 8, 30
 

@@ -8,9 +8,9 @@ import psycopg
 import pytest
 from waits import PATIENCE
 
+from taskpit.model import End, Result, Task, Verdict, Want
 from taskpit.store.postgres import wakeup
 from taskpit.store.postgres.libpq import Connection
-from taskpit.task import End, Result, Task, Verdict, Want
 
 
 @pytest.fixture

@@ -11,10 +11,10 @@ from stalls import ID, MOST
 
 from taskpit import fs
 from taskpit.keeper import sweep
+from taskpit.model import Done, Failed, Said, State
 from taskpit.store import mend, withdraw
 from taskpit.store import put as entering
 from taskpit.store.folder import QUARANTINE, SEALED
-from taskpit.task import Done, Failed, Said, State
 from taskpit.testing import FakeClock
 
 READY = "food/food-0001-task-1.md"

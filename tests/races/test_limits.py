@@ -9,8 +9,8 @@ from faults import Killed, Stopped, kill_at, record
 from pits import CONFIG, make, put, reopened, task
 
 from taskpit.errors import Unavailable
+from taskpit.model import Done, Said, State, Want
 from taskpit.store import flock
-from taskpit.task import Done, Said, State, Want
 from taskpit.testing import FakeClock
 
 WANT = Want(worker="slow", lease=60.0)

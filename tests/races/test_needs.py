@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from faults import Stopped, record
 
+from taskpit.model import Done, State, Task
 from taskpit.queue import Queue
 from taskpit.store.opening import init
-from taskpit.task import Done, State, Task
 
 
 def prepared(root, layout):

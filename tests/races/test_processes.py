@@ -12,9 +12,9 @@ from pits import misplaced, task
 from rotation import LONG
 from waits import PATIENCE
 
+from taskpit.model import Done, Said, State
 from taskpit.queue import Queue
 from taskpit.store.opening import init
-from taskpit.task import Done, Said, State
 
 HERE = os.path.dirname(__file__)
 FAST = 'durability = "process"\n'

@@ -10,8 +10,8 @@ from stalls import ID, stalls
 
 from taskpit import fs
 from taskpit.keeper import sweep
+from taskpit.model import Done, Said, State
 from taskpit.store.folder import IDS, QUARANTINE, WORKERS
-from taskpit.task import Done, Said, State
 from taskpit.testing import FakeClock
 
 MINE = Done(output="mine")

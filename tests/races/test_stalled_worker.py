@@ -10,9 +10,9 @@ from stalls import ID, stalls
 
 from taskpit import fs
 from taskpit.keeper import sweep
+from taskpit.model import Done, Failed, Release, Retry, Said, Split, State, Task, Verdict
 from taskpit.store import claim as taking
 from taskpit.store.folder import CLEANED
-from taskpit.task import Done, Failed, Release, Retry, Said, Split, State, Task, Verdict
 from taskpit.testing import FakeClock
 
 MINE = Done(output="mine")

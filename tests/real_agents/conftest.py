@@ -12,9 +12,9 @@ import pytest
 import realagents
 from standin import Model
 
+from taskpit.model import Task
 from taskpit.queue import Queue
 from taskpit.store.opening import init
-from taskpit.task import Task
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 PAGE = f"{ROOT}/docs/agents-tried.md"

@@ -18,7 +18,7 @@ from workshop import alive
 
 import taskpit
 from taskpit.agents import usage
-from taskpit.task import State
+from taskpit.model import State
 
 
 def test_there_is_no_network_but_loopback():

@@ -6,11 +6,11 @@ import pytest
 from pits import make, task
 
 from taskpit.errors import Invalid
+from taskpit.model import Ask, Done, Evidence, Failed
 from taskpit.queue import Queue
 from taskpit.search import search, words_of
 from taskpit.status import read_status
 from taskpit.store.memory import MemoryStore
-from taskpit.task import Ask, Done, Evidence, Failed
 from taskpit.testing import FakeClock
 
 

@@ -19,6 +19,7 @@ from waits import PATIENCE, until
 
 from taskpit.clock import Clock
 from taskpit.errors import Lost, Storage, TaskpitError, Unavailable, Unknown
+from taskpit.model import Claim, End, Result, Said, State, Task, Verdict, Want
 from taskpit.queue import Queue
 from taskpit.serve import gateway as gateways
 from taskpit.serve.batches import Batch
@@ -26,7 +27,6 @@ from taskpit.serve.tokens import Tokens
 from taskpit.store.opening import init, open_store
 from taskpit.store.remote import connection as connections
 from taskpit.store.remote import polling, wire
-from taskpit.task import Claim, End, Result, Said, State, Task, Verdict, Want
 
 LEASE = 60.0
 LONG = bool(os.environ.get("TASKPIT_LONG"))

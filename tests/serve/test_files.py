@@ -16,10 +16,10 @@ from waits import PATIENCE, until
 
 from taskpit.crew.log_tail import Tail, log_of_task
 from taskpit.errors import Denied, Invalid, Lost, NotFound, TooLarge
+from taskpit.model import Task, Want
 from taskpit.store import run_files
 from taskpit.store.memory import MemoryStore
 from taskpit.store.remote import wire
-from taskpit.task import Task, Want
 from taskpit.worker import log_stream
 from taskpit.worker.log_stream import LogStream
 from taskpit.worker.run_directory import RunDirectory
@@ -143,7 +143,7 @@ def test_a_result_that_names_another_file_as_its_log_shows_nothing_of_it(served)
     root = served.queue.store.info().where
     (claim,) = ann.claim(Want(worker="ann", lease=LEASE))
     os.symlink("/etc/passwd", f"{root}/waste/link.log")
-    from taskpit.task import End, Result, Verdict
+    from taskpit.model import End, Result, Verdict
 
     for number, name in enumerate(
         (".taskpit/tokens.json", "waste/../.taskpit/tokens.json", "/etc/passwd", "waste/link.log")

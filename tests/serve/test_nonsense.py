@@ -6,8 +6,8 @@ import pytest
 
 from taskpit import schema
 from taskpit.errors import Invalid, Storage, TooLarge
+from taskpit.model import Claim, End, Task, Want
 from taskpit.store.remote import wire
-from taskpit.task import Claim, End, Task, Want
 
 TASK = Task(id="0001", title="one")
 WANT = Want(worker="w", lease=60.0)

@@ -13,9 +13,9 @@ from rotation import part
 from waits import PATIENCE
 
 from taskpit.errors import Unavailable
+from taskpit.model import Claim, End, Event, Lock, Result, Task, Verdict, Want
 from taskpit.queue import Queue
 from taskpit.store.remote import wire
-from taskpit.task import Claim, End, Event, Lock, Result, Task, Verdict, Want
 
 PLACES = (
     *("food", "claimed", "done", "changelog.log", ".taskpit/tmp", ".taskpit/ids", ".taskpit/sealed", ".taskpit/notes"),

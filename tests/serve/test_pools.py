@@ -17,11 +17,11 @@ from waits import PATIENCE
 
 from taskpit.clock import Clock
 from taskpit.errors import Invalid, Storage
+from taskpit.model import State, Task
 from taskpit.queue import Queue
 from taskpit.serve.serving import GatewayServer, ServeOptions
 from taskpit.serve.tokens import Tokens
 from taskpit.store.opening import init, open_store
-from taskpit.task import State, Task
 
 
 def pit(*words, env, cwd, before=(), code=0):

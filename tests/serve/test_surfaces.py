@@ -15,9 +15,9 @@ from taskpit.cli.main import main
 from taskpit.clock import Clock
 from taskpit.library import Queue as Library
 from taskpit.mcp.tools import ToolCalls
+from taskpit.model import Done, Said, State, Task
 from taskpit.queue import Queue
 from taskpit.store.opening import init, open_store
-from taskpit.task import Done, Said, State, Task
 
 
 @pytest.fixture

@@ -11,9 +11,9 @@ import threading
 
 import pytest
 
+from taskpit.model import State, Task
 from taskpit.queue import Queue
 from taskpit.store.opening import init
-from taskpit.task import State, Task
 
 pytestmark = pytest.mark.skipif(not os.environ.get("TASKPIT_LONG"), reason="fetches the agent from npm: TASKPIT_LONG=1")
 

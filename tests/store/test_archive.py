@@ -11,8 +11,8 @@ from pits import POWER, make, reopened, root_of, task
 from taskpit import transfer
 from taskpit.errors import Invalid
 from taskpit.keeper import sweep
+from taskpit.model import Done, State
 from taskpit.store import cards
-from taskpit.task import Done, State
 from taskpit.testing import FakeClock
 
 DAY = 86400.0

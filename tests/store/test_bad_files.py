@@ -12,11 +12,11 @@ from rotation import part
 from taskpit import layouts
 from taskpit.errors import Invalid, TooLarge
 from taskpit.keeper import sweep
+from taskpit.model import Done, End, Said, Split, State, Task
 from taskpit.queue import Queue
 from taskpit.store import finish
 from taskpit.store.files import FileStore
 from taskpit.store.folder import QUARANTINE
-from taskpit.task import Done, End, Said, Split, State, Task
 from taskpit.testing import FakeClock
 
 
@@ -120,7 +120,7 @@ def test_claiming_a_bad_file_by_its_id(make_bad, queue):
 
 
 def want(ids):
-    from taskpit.task import Want
+    from taskpit.model import Want
 
     return Want(worker="snake", lease=60.0, ids=ids)
 

@@ -16,10 +16,10 @@ from pits import make, root_of, task
 from taskpit import catalog, fs, jsontext
 from taskpit.keeper import sweep
 from taskpit.logfile import Log
+from taskpit.model import End, Release, Task
 from taskpit.queue import Queue
 from taskpit.store import index as module
 from taskpit.store.memory import MemoryStore
-from taskpit.task import End, Release, Task
 from taskpit.testing import FakeClock
 
 MANY = 120

@@ -6,9 +6,9 @@ import pytest
 from pits import LEASE, make, put, reopened, root_of, take, task
 
 from taskpit import fs
+from taskpit.model import Said
 from taskpit.store import leases
 from taskpit.store.folder import CLEANED
-from taskpit.task import Said
 from taskpit.testing import FakeClock
 
 DAY = 86400.0

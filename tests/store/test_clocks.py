@@ -7,7 +7,7 @@ import os
 import pytest
 from pits import LEASE, make, put, root_of, take, task
 
-from taskpit.task import Said
+from taskpit.model import Said
 from taskpit.testing import FakeClock
 
 DAY = 86400.0

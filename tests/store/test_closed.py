@@ -12,9 +12,9 @@ from boxes import FAST, LAYOUTS, make, reopened
 from waits import PATIENCE
 
 from taskpit import fs, held_directories, layouts
+from taskpit.model import Done, Task
 from taskpit.queue import Queue
 from taskpit.store.opening import init, open_store
-from taskpit.task import Done, Task
 
 MANY_FILES = 4096
 

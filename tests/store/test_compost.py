@@ -9,7 +9,7 @@ import pytest
 from pits import CONFIG, make, put, root_of, take, task
 
 from taskpit.keeper import sweep
-from taskpit.task import Done, Failed, Said, State, Task, Verdict
+from taskpit.model import Done, Failed, Said, State, Task, Verdict
 
 DAY = 86400.0
 

@@ -7,8 +7,8 @@ from faults import record
 from pits import make, reopened, root_of, task
 
 from taskpit.clock import Clock
+from taskpit.model import Task
 from taskpit.store.index import CROWDED, WIDEST, Window
-from taskpit.task import Task
 
 MANY = 200
 

@@ -12,10 +12,10 @@ from taskpit import fs, layouts
 from taskpit.errors import Invalid
 from taskpit.keeper import sweep
 from taskpit.layouts.layout import NEVER
+from taskpit.model import Done, State
 from taskpit.policy import settle
 from taskpit.store import quick_check
 from taskpit.store.folder import IDS, QUARANTINE
-from taskpit.task import Done, State
 from taskpit.testing import FakeClock
 
 #: Names that are tasks, look like it, or must never be taken for one.

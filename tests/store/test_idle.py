@@ -6,8 +6,8 @@ import pytest
 from faults import record
 from pits import LEASE, make, put, reopened, root_of, take, task
 
+from taskpit.model import Done, Said, Want
 from taskpit.store import index
-from taskpit.task import Done, Said, Want
 from taskpit.testing import FakeClock
 
 WANT = Want(worker="idle", lease=LEASE, tags=("mine",))

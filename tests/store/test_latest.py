@@ -6,8 +6,8 @@ import pytest
 from pits import make, put, task
 
 from taskpit.clock import iso
+from taskpit.model import Event
 from taskpit.store import changelog
-from taskpit.task import Event
 from taskpit.testing import FakeClock
 
 MANY = 5000

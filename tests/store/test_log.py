@@ -16,8 +16,8 @@ from taskpit import fs
 from taskpit.keeper import sweep
 from taskpit.layouts import Spot
 from taskpit.logfile import Log
+from taskpit.model import Done, Failed, Said, State, Task, Want
 from taskpit.store import claim as claims
-from taskpit.task import Done, Failed, Said, State, Task, Want
 from taskpit.testing import FakeClock
 
 

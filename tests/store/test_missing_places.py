@@ -10,7 +10,7 @@ from pits import make, misplaced, put, reopened, take, task
 from taskpit import held_directories
 from taskpit.errors import Storage
 from taskpit.keeper import sweep
-from taskpit.task import Ask, Done, Failed, Said, State
+from taskpit.model import Ask, Done, Failed, Said, State
 from taskpit.testing import FakeClock
 
 

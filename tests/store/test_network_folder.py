@@ -14,7 +14,7 @@ from pits import LEASE, make, misplaced, put, reopened, root_of, take, task, wro
 from taskpit import fs, held_directories
 from taskpit.held_directories import at, path_in
 from taskpit.keeper import sweep
-from taskpit.task import Done, Failed, Said, State
+from taskpit.model import Done, Failed, Said, State
 from taskpit.testing import FakeClock
 
 ID = "0001"

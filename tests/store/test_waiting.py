@@ -16,9 +16,9 @@ from waits import PATIENCE
 from taskpit import queue as queues
 from taskpit.clock import Clock
 from taskpit.errors import Storage
+from taskpit.model import Done
 from taskpit.queue import Queue
 from taskpit.store.waiters import Line
-from taskpit.task import Done
 from taskpit.watch import Watch
 
 #: Says that it sleeps, and then does until it has a task.

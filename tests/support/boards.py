@@ -12,9 +12,9 @@ from waits import PATIENCE
 
 from taskpit.cli.import_files import bring_file
 from taskpit.clock import Clock
+from taskpit.model import Task
 from taskpit.queue import Queue
 from taskpit.store.opening import init
-from taskpit.task import Task
 from taskpit.web import serve
 from taskpit.web import shared as hubs
 from taskpit.web.app import QueuesPages

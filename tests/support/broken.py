@@ -12,10 +12,10 @@ import pytest
 import taskpit.store
 from taskpit import fs
 from taskpit.logfile import Log
+from taskpit.model import Said, State
 from taskpit.store import changelog, finish, folder, leases, put, registry
 from taskpit.store import claim as claims
 from taskpit.store.flock import BoundedLock
-from taskpit.task import Said, State
 
 # What the store loads when it first needs it must be loaded before anything is broken: a module that is
 # first imported while a mutant lives would keep the mutant's functions for all tests that follow.

@@ -13,8 +13,8 @@ from pits import CONFIG, LEASE, actions, drain, files, misplaced, picture, plain
 from scenes import ID
 
 from taskpit.keeper import sweep
+from taskpit.model import State
 from taskpit.store.folder import CLEANED, SEALED
-from taskpit.task import State
 from taskpit.testing import FakeClock
 
 #: Long enough for every lease, pause and left-over of the scenes.

@@ -16,13 +16,13 @@ from waits import PATIENCE, until
 from taskpit.clock import Clock
 from taskpit.errors import Storage, TaskpitError
 from taskpit.keeper import sweep
+from taskpit.model import End, Event, Result, Said, State, Task, Verdict, Want
 from taskpit.queue import Queue
 from taskpit.serve.serving import GatewayServer, ServeOptions
 from taskpit.serve.tokens import Tokens
 from taskpit.store.opening import open_store
 from taskpit.store.remote.address import parse
 from taskpit.store.remote.store import RemoteStore
-from taskpit.task import End, Event, Result, Said, State, Task, Verdict, Want
 
 #: Of claims that no test waits for to lapse.
 LEASE = 60.0

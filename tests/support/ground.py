@@ -17,9 +17,9 @@ from taskpit.landing.lander import Lander
 from taskpit.landing.pipe import LandingPipe
 from taskpit.landing.repository import Repository
 from taskpit.landing.values import Terms
+from taskpit.model import Done, Task
 from taskpit.queue import Queue
 from taskpit.store.opening import init
-from taskpit.task import Done, Task
 from taskpit.worker import pool_display
 from taskpit.worker.check import run_check
 from taskpit.worker.landing_thread import pipe_for

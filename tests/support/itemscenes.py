@@ -14,10 +14,10 @@ from faults import CHANGES, record
 from workitems import FAST, FIRST, ITEM, LEASE, SECOND, actions, by_hand, disorder, make, reopened, take
 
 from taskpit.keeper import sweep
+from taskpit.model import Ask, Done, Failed, Release, Said, Split, State, Task, Want
 from taskpit.queue import EDIT_LEASE
 from taskpit.store.activities import pivot
 from taskpit.store.activities import steps as moves
-from taskpit.task import Ask, Done, Failed, Release, Said, Split, State, Task, Want
 from taskpit.testing import FakeClock
 
 DOCUMENT = """\

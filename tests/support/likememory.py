@@ -9,9 +9,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from pits import CONFIG
 
 from taskpit.keeper import sweep
+from taskpit.model import End, Result, Said, State, Task, Try, Verdict, Want
 from taskpit.queue import Queue
 from taskpit.store.memory import MemoryStore
-from taskpit.task import End, Result, Said, State, Task, Try, Verdict, Want
 from taskpit.testing import FakeClock
 
 IDS = tuple(f"{number:04d}" for number in range(1, 7))

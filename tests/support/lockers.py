@@ -13,11 +13,11 @@ from taskpit import fs, layouts
 from taskpit.clock import Clock, instant, iso
 from taskpit.config import Config
 from taskpit.errors import Lost, Unavailable
+from taskpit.model import Said
 from taskpit.store import locks
 from taskpit.store.files import FileStore
 from taskpit.store.folder import FENCES, LOCKS
 from taskpit.store.opening import init
-from taskpit.task import Said
 
 NAME = "deploy"
 LEASE = 600.0

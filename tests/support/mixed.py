@@ -30,9 +30,9 @@ from waits import PATIENCE
 from taskpit import trust
 from taskpit.clock import Clock
 from taskpit.keeper import sweep
+from taskpit.model import Done, Failed, State, Task
 from taskpit.queue import Queue
 from taskpit.store.opening import init
-from taskpit.task import Done, Failed, State, Task
 
 LITERAL = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "interop", "literal")
 #: Of so many tasks one has a check that is never green, and one is left to us.

@@ -14,8 +14,8 @@ from powerloss import Disk, recorded
 from scenes import ANYWHERE, ID, PIT_ONLY, SCENES, Scene, ready
 
 from taskpit.keeper import sweep
+from taskpit.model import Done, Said, State
 from taskpit.store.folder import BESIDE, LATE, OUTCOMES, SEALED
-from taskpit.task import Done, Said, State
 from taskpit.testing import FakeClock
 
 #: Verbs after which nobody was promised anything: what they did may be lost whole, never by half.

@@ -18,13 +18,13 @@ from taskpit.config import Config
 from taskpit.crew import file as crewfile
 from taskpit.errors import Invalid, NotFound
 from taskpit.layouts import Spot
+from taskpit.model import State, Verdict
 from taskpit.store import changelog, opening
 from taskpit.store.cards import tries
 from taskpit.store.folder import Folder
 from taskpit.store.folder_store import paused
 from taskpit.store.leases import lapsed
 from taskpit.store.manifest import Manifest
-from taskpit.task import State, Verdict
 from taskpit.text import fit, one_line, plain
 from taskpit.worker import preset
 from taskpit.worker.agent_limits import moment
@@ -129,7 +129,7 @@ def load_result(layout: layouts.Layout) -> Callable[[bytes], object]:
 
 def layouts_task():
     """A task to publish a result of."""
-    from taskpit.task import Task
+    from taskpit.model import Task
 
     return Task(id="0001", title="x", slug="x")
 

@@ -7,11 +7,11 @@ import re
 
 from taskpit import fs, layouts
 from taskpit.config import Config
+from taskpit.model import Claim, Done, Said, State, Task, Want
 from taskpit.queue import Queue
 from taskpit.store.files import FileStore
 from taskpit.store.folder import IDS, OUTCOMES, SEALED
 from taskpit.store.opening import init
-from taskpit.task import Claim, Done, Said, State, Task, Want
 
 LEASE = 900.0
 CONFIG = Config(durability="process", backoff=10.0, lease=LEASE, compost=1800.0)

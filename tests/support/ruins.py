@@ -11,9 +11,9 @@ import shutil
 from boxes import FAST, reopened
 
 from taskpit import layouts
+from taskpit.model import Done, Failed, Said, Task, Verdict
 from taskpit.store.folder import OURS
 from taskpit.store.opening import init
-from taskpit.task import Done, Failed, Said, Task, Verdict
 
 #: What the doctor rightly goes on telling once nothing is broken any more.
 ASIDE = {"quarantined", "late result"}

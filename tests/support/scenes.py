@@ -5,8 +5,8 @@ from __future__ import annotations
 from pits import LEASE, files, make, picture, put, root_of, take, task
 
 from taskpit.keeper import sweep
+from taskpit.model import Ask, Done, Evidence, Failed, Release, Retry, Split, Want
 from taskpit.queue import EDIT_LEASE
-from taskpit.task import Ask, Done, Evidence, Failed, Release, Retry, Split, Want
 
 ID = "0001"
 

@@ -9,7 +9,7 @@ from faults import Stopped
 from pits import CONFIG, LEASE, make, misplaced, put, reopened, root_of, take, task, wrong
 
 from taskpit.keeper import sweep
-from taskpit.task import Done, Said, State
+from taskpit.model import Done, Said, State
 from taskpit.testing import FakeClock
 
 ID = "0001"

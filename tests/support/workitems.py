@@ -13,11 +13,11 @@ import quickyaml
 from taskpit import layouts
 from taskpit.config import Config
 from taskpit.layouts import yamltext
+from taskpit.model import Task, Want
 from taskpit.queue import Queue
 from taskpit.store.activities.store import ActivityStore
 from taskpit.store.opening import init
 from taskpit.store.port import Mend
-from taskpit.task import Task, Want
 from taskpit.testing import FakeClock
 
 LEASE = 3600.0

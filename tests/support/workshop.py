@@ -10,9 +10,9 @@ import sys
 from waits import PATIENCE, until
 
 from taskpit import trust
+from taskpit.model import Task
 from taskpit.queue import Queue
 from taskpit.store.opening import init
-from taskpit.task import Task
 from taskpit.worker.pool_options import PoolOptions
 from taskpit.worker.run_directory import RunPlaces
 from taskpit.worker.runner import Run

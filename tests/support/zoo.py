@@ -14,9 +14,9 @@ from workshop import alive
 from taskpit import trust
 from taskpit.crew.state import SUPERVISOR, CrewFiles
 from taskpit.crew.status import pid_here
+from taskpit.model import Task
 from taskpit.queue import Queue
 from taskpit.store.opening import init
-from taskpit.task import Task
 
 CONFIG = 'durability = "process"\nlease = "15s"\nbackoff = "0.1s"\nbackoff_longest = "0.2s"\n'
 

@@ -19,9 +19,9 @@ from textual.pilot import Pilot
 from textual.worker import WorkerCancelled
 from waits import PATIENCE
 
+from taskpit.model import Ask, Done, Evidence, Failed, Task
 from taskpit.queue import Queue
 from taskpit.store.memory import MemoryStore
-from taskpit.task import Ask, Done, Evidence, Failed, Task
 from taskpit.testing import FakeClock
 from taskpit.tui.app import PitBoard
 from taskpit.tui.queue_access import QueueAccess

@@ -9,8 +9,8 @@ import pytest
 from pits import reopened
 
 from taskpit.errors import Unavailable
+from taskpit.model import State
 from taskpit.store.opening import init
-from taskpit.task import State
 from taskpit.testing import FakeClock
 from taskpit.tui.keys import ACTS, HELP
 

@@ -10,7 +10,7 @@ from pits import make, task
 
 from taskpit.crew.log_tail import Tail
 from taskpit.errors import Invalid
-from taskpit.task import Done, Task
+from taskpit.model import Done, Task
 from taskpit.testing import FakeClock
 from taskpit.tui.queue_access import QueueAccess
 from taskpit.worker.run_directory import RunPlaces

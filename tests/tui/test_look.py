@@ -9,7 +9,7 @@ import pytest
 from taskpit.board import COLUMNS, BoardChange, Slip
 from taskpit.crew.status import MemberRow
 from taskpit.errors import Unavailable
-from taskpit.task import Done, Task
+from taskpit.model import Done, Task
 from taskpit.tui.column import Column
 from taskpit.tui.queue_access import BoardView, QueueAccess
 

@@ -7,8 +7,8 @@ import asyncio
 from pits import reopened
 
 from taskpit.clock import Clock
+from taskpit.model import Ask, Task
 from taskpit.store.opening import init
-from taskpit.task import Ask, Task
 from taskpit.tui.queues import AllQueues
 from taskpit.worker.user_queues import Queues
 

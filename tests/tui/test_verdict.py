@@ -6,8 +6,8 @@ import pytest
 from ground import Ground, own_state
 from waits import until
 
+from taskpit.model import State
 from taskpit.policy import REVIEW
-from taskpit.task import State
 
 
 @pytest.fixture

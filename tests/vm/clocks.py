@@ -38,9 +38,9 @@ def inside(job):
 
 def try_out(name, seconds, lease):
     """A fresh queue, its workers, and a clock that jumps."""
+    from taskpit.model import Done, Task
     from taskpit.queue import Queue
     from taskpit.store.opening import init
-    from taskpit.task import Done, Task
 
     root = f"/mnt/{name.replace(' ', '-')}"
     init(root, "pit")

@@ -24,8 +24,8 @@ from taskpit.clock import Clock
 from taskpit.config import Config
 from taskpit.errors import TaskpitError
 from taskpit.keeper import sweep
+from taskpit.model import Done, Said, State, Task
 from taskpit.store import finish
-from taskpit.task import Done, Said, State, Task
 
 #: How long a claim lasts here, in seconds, and how often a call is held up, for up to one and a half of that.
 LEASE = 0.8

@@ -14,8 +14,8 @@ from taskpit import fs
 from taskpit.clock import Clock
 from taskpit.config import Config
 from taskpit.keeper import sweep
+from taskpit.model import State
 from taskpit.store.folder import IDS, QUARANTINE
-from taskpit.task import State
 
 #: No further fsync: what is judged is thrown away.
 CONFIG = Config(durability="process", backoff=0.0)

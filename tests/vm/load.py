@@ -15,9 +15,9 @@ import zlib
 from taskpit import fs
 from taskpit.errors import Lost
 from taskpit.keeper import sweep
+from taskpit.model import Done, Failed, Said, Split, State, Task
 from taskpit.queue import Queue
 from taskpit.store.opening import init
-from taskpit.task import Done, Failed, Said, Split, State, Task
 
 CONFIG = 'durability = "{durability}"\nbackoff = 0.02\nbackoff_longest = 0.02\n'
 #: One in so many claims is never finished: its worker dies.

@@ -13,8 +13,8 @@ from boards import TOKEN, Served, fill
 from taskpit import transfer
 from taskpit.agents import steering
 from taskpit.errors import Lost
+from taskpit.model import Ask, Done, End, Failed, Result, Said, State, Task, Verdict, Want
 from taskpit.store.memory import MemoryStore
-from taskpit.task import Ask, Done, End, Failed, Result, Said, State, Task, Verdict, Want
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from boards import TOKEN, Served, fill
 from waits import PATIENCE
 
 from taskpit import asgi_serving
-from taskpit.task import Ask, Done, State, Task
+from taskpit.model import Ask, Done, State, Task
 
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'`{{7*7}}\u202e\x1b[31m"
 

@@ -18,7 +18,7 @@ from rotation import LONG, part
 from waits import PATIENCE, until
 
 from taskpit.board import COLUMNS, Board
-from taskpit.task import Ask, Done, Failed, State, Task
+from taskpit.model import Ask, Done, Failed, State, Task
 
 api = pytest.importorskip("playwright.sync_api", reason="playwright is missing: make .venv/dev")
 
@@ -321,7 +321,7 @@ def test_what_moves_while_more_is_fetched_is_there_once(queue, root, board, visi
 
 
 def _want(count):
-    from taskpit.task import Want
+    from taskpit.model import Want
 
     return Want(worker="snake", lease=900, count=count)
 

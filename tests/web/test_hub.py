@@ -13,9 +13,9 @@ from waits import PATIENCE
 
 from taskpit.board import COMPARE
 from taskpit.errors import Unavailable
+from taskpit.model import Done
 from taskpit.queue import Queue
 from taskpit.store.memory import MemoryStore
-from taskpit.task import Done
 from taskpit.testing import FakeClock
 from taskpit.web import shared as hubs
 from taskpit.web.shared import Hub

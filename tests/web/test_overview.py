@@ -8,7 +8,7 @@ import shutil
 from boards import AllServed, fill
 
 from taskpit import trust
-from taskpit.task import Ask
+from taskpit.model import Ask
 
 
 def key_of(queue):

@@ -19,9 +19,9 @@ from waits import until
 from taskpit import held_directories
 from taskpit.clock import Clock
 from taskpit.crew.file import write_template
+from taskpit.model import Ask, Done, Evidence, Failed, Split, Task
 from taskpit.queue import Queue
 from taskpit.store.memory import MemoryStore
-from taskpit.task import Ask, Done, Evidence, Failed, Split, Task
 from taskpit.web import charts
 from taskpit.web import shared as hubs
 from taskpit.web.crew import CrewPages

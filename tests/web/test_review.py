@@ -12,8 +12,8 @@ from ground import write
 from waits import until
 
 from taskpit import trust
+from taskpit.model import State
 from taskpit.policy import REVIEW
-from taskpit.task import State
 
 HOSTILE = "</table><script>alert(1)</script><img src=x onerror=alert(2)>\"'`{{7*7}}\u202e\x1b[31m"
 

@@ -13,7 +13,7 @@ from taskpit.cli.main import main
 from taskpit.clock import iso
 from taskpit.errors import Denied, Invalid
 from taskpit.explain import resuming
-from taskpit.task import Ask, Done, Failed, Release, State
+from taskpit.model import Ask, Done, Failed, Release, State
 from taskpit.worker import pool_display
 from taskpit.worker.budget import BudgetLimit, Ledger, Spent, allow, first_reached, parse
 from taskpit.worker.pool import Pool

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from taskpit.model import Done, State, Task
 from taskpit.rules import check_mode
-from taskpit.task import Done, State, Task
 
 
 @pytest.mark.parametrize(

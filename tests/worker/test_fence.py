@@ -13,7 +13,7 @@ from workshop import alive, read_pid
 
 from taskpit.agents.allowed import allowed, is_allowed, without_secrets
 from taskpit.agents.usage import amount, model_name, session_name
-from taskpit.task import State
+from taskpit.model import State
 from taskpit.worker import process
 from taskpit.worker.check import TIMED_OUT, run_check
 from taskpit.worker.runner import CommandRunner

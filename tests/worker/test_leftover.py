@@ -17,9 +17,9 @@ from workshop import alive, read_pid
 from taskpit import trust
 from taskpit.clock import boot_id
 from taskpit.keeper import sweep
+from taskpit.model import State
 from taskpit.queue import Queue
 from taskpit.store.opening import open_store
-from taskpit.task import State
 from taskpit.worker import run_directory
 from taskpit.worker.reaper import born
 

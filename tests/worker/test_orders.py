@@ -15,7 +15,7 @@ from taskpit.cli.main import main
 from taskpit.cli.work import _until
 from taskpit.errors import TaskpitError
 from taskpit.keeper import sweep
-from taskpit.task import Done, Failed, State
+from taskpit.model import Done, Failed, State
 from taskpit.worker import pool_display
 from taskpit.worker.pool import Pool
 from taskpit.worker.pool_options import PoolOptions

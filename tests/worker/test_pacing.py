@@ -9,9 +9,9 @@ import pytest
 from pits import make, put, task
 
 from taskpit.errors import Invalid
+from taskpit.model import Done, Retry, State
 from taskpit.policy import SPARE
 from taskpit.status import Status, status_of
-from taskpit.task import Done, Retry, State
 from taskpit.testing import FakeClock
 from taskpit.worker import pool_display, preset
 from taskpit.worker.agent_limits import Gate

@@ -15,10 +15,10 @@ from workshop import alive, read_pid
 
 from taskpit.errors import Storage
 from taskpit.held_directories import NotADirectory
+from taskpit.model import Done, Failed, Retry, State, Task
 from taskpit.queue import Queue
 from taskpit.store.disk_errors import storage_error
 from taskpit.store.memory import MemoryStore
-from taskpit.task import Done, Failed, Retry, State, Task
 from taskpit.worker import heartbeat, slot
 from taskpit.worker.pool import Pool
 from taskpit.worker.pool_options import PoolOptions, Show

@@ -10,8 +10,8 @@ import sys
 
 from waits import PATIENCE
 
+from taskpit.model import Claim, Task
 from taskpit.store.port import Mend
-from taskpit.task import Claim, Task
 from taskpit.text import fit, last_lines, plain
 from taskpit.worker.pool_display import Lines, PoolBoard, is_drawn
 from taskpit.worker.pool_options import Survey

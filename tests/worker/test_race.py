@@ -14,11 +14,11 @@ from workshop import CONFIG, Pit, alive, read_pid
 from taskpit import race
 from taskpit.keeper import sweep
 from taskpit.layouts import Spot
+from taskpit.model import Done, End, Said, State, Task, Verdict, Want
 from taskpit.queue import Queue, cards
 from taskpit.race import Race
 from taskpit.store import finish
 from taskpit.store.opening import init, open_store
-from taskpit.task import Done, End, Said, State, Task, Verdict, Want
 from taskpit.worker import heartbeat
 from taskpit.worker.pool import Pool
 from taskpit.worker.pool_options import PoolOptions, Show

@@ -12,9 +12,9 @@ from waits import PATIENCE, Leap
 from workshop import alive, read_pid
 
 from taskpit import fs, held_directories
+from taskpit.model import Card, Claim, Done, Failed, Result, Split, State, Task, Try, Verdict
 from taskpit.queue import Queue
 from taskpit.store.memory import MemoryStore
-from taskpit.task import Card, Claim, Done, Failed, Result, Split, State, Task, Try, Verdict
 from taskpit.worker import process, slot
 from taskpit.worker.pool_options import PoolOptions
 from taskpit.worker.run_directory import RunPlaces

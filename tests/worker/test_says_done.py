@@ -12,8 +12,8 @@ from waits import PATIENCE, until
 
 from taskpit.errors import Invalid, Lost
 from taskpit.mcp.tools import ToolCalls
+from taskpit.model import Done, State
 from taskpit.queue import Queue
-from taskpit.task import Done, State
 
 PIT = f'"{sys.executable}" -m taskpit'
 

@@ -11,7 +11,7 @@ from collectors import Collector
 from workshop import Pit, pit_work
 
 from taskpit.cli.main import main
-from taskpit.task import Ask, Done, Failed, Task
+from taskpit.model import Ask, Done, Failed, Task
 from taskpit.worker.traces import trace_of, traceparent, trails
 
 

@@ -14,9 +14,9 @@ from faults import Stopped, killed_at, record
 from taskpit import fs
 from taskpit.clock import instant, iso
 from taskpit.keeper import sweep
+from taskpit.model import Done, Failed, Said, State, Task
 from taskpit.queue import Queue
 from taskpit.store import manifest as manifest_module
-from taskpit.task import Done, Failed, Said, State, Task
 from taskpit.testing import FakeClock
 
 
@@ -308,7 +308,7 @@ def test_killed_anywhere_it_is_right_after_the_next_sweep(tmp_path):
 AGENT = """
 import sys
 from taskpit.queue import Queue
-from taskpit.task import Done
+from taskpit.model import Done
 queue = Queue.open(sys.argv[1])
 print("here", flush=True)
 sys.stdin.readline()

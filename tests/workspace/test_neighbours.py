@@ -9,8 +9,8 @@ import pytest
 from boxes import LEASE, ended, load, make_fast, pit, python, read, reopened, write
 
 from taskpit.keeper import sweep
+from taskpit.model import Done, Failed, Said, State, Task
 from taskpit.queue import Queue
-from taskpit.task import Done, Failed, Said, State, Task
 
 #: The original's claim loop; it ends instead of sleeping when nothing is pending.
 LOOP = """
@@ -47,7 +47,7 @@ while True:
 OURS = """
 import sys
 from taskpit.queue import Queue
-from taskpit.task import Done, Said
+from taskpit.model import Done, Said
 queue = Queue.open(sys.argv[1])
 while claims := queue.claim(sys.argv[2]):
     for claim in claims:

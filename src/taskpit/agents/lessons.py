@@ -14,9 +14,8 @@ from collections.abc import Callable, Sequence
 
 from taskpit import fs, schema
 from taskpit.errors import Invalid
-from taskpit.model import Value
+from taskpit.model import Task, Try, Value
 from taskpit.rules import overlap
-from taskpit.task import Task, Try
 from taskpit.text import headline, one_line, plain, read_json
 
 FILE = "lessons.jsonl"

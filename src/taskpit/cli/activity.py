@@ -11,9 +11,9 @@ from taskpit.cli.output import paint, terminal_width
 from taskpit.clock import iso, say_duration
 from taskpit.explain import reason_of
 from taskpit.layouts.progress import Progress, Step
+from taskpit.model import Card, State, worker_type
 from taskpit.store.activities.items import Items
 from taskpit.store.activities.states import ActivityState, ActivityStates
-from taskpit.task import Card, State, worker_type
 from taskpit.text import fit
 
 # -- work items as a tree --------------------------------------------------------------------------

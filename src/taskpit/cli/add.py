@@ -10,7 +10,7 @@ from taskpit.cli.options import read_text, vet
 from taskpit.cli.output import quoted
 from taskpit.cli.task_options import TASK_ARGS, task_fields
 from taskpit.errors import Conflict, Invalid, TaskpitError
-from taskpit.task import LISTS, Said, Task
+from taskpit.model import LISTS, Said, Task
 from taskpit.workers import run_around
 
 TYPE_CHECKING = False

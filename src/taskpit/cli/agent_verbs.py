@@ -19,9 +19,9 @@ from taskpit.cli.context import Args, Context, Reply, Usage, arg, takes
 from taskpit.cli.options import AS
 from taskpit.clock import say_duration
 from taskpit.errors import Invalid
+from taskpit.model import Said, State
 from taskpit.queue import cards, tally
 from taskpit.status import summary
-from taskpit.task import Said, State
 from taskpit.text import fit
 
 TYPE_CHECKING = False
@@ -29,9 +29,9 @@ if TYPE_CHECKING:  # a session calls `pit hook` after every tool it uses
     from collections.abc import Sequence
     from typing import Any
 
+    from taskpit.model import Card
     from taskpit.queue import Queue
     from taskpit.setup.plan import PartPlan
-    from taskpit.task import Card
 
 #: Never more than this many bytes.
 LARGEST = 2048

@@ -16,8 +16,8 @@ from taskpit.cli.context import Args, Context, Reply, arg, takes
 from taskpit.cli.options import refusal
 from taskpit.cli.output import paint, table
 from taskpit.cli.progress import ProgressBar
+from taskpit.model import Claim, Done, Task
 from taskpit.queue import Queue
-from taskpit.task import Claim, Done, Task
 
 # -- what `pit bench` measures ---------------------------------------------------------------------
 # Our verbs beside the bare system calls they are made of, on the disk at hand.

@@ -10,9 +10,9 @@ from taskpit.cli.options import said_any
 from taskpit.cli.output import table
 from taskpit.clock import iso
 from taskpit.errors import Invalid
+from taskpit.model import Said, State
 from taskpit.queue import cards
 from taskpit.schedule import CATCH_UP, facts, first_time, local_zone, next_run
-from taskpit.task import Said, State
 
 
 @takes(

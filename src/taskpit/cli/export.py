@@ -11,8 +11,8 @@ from taskpit.cli.context import Args, Context, Reply, Usage, arg, takes
 from taskpit.cli.output import harmless
 from taskpit.cli.progress import ProgressBar
 from taskpit.errors import Conflict, Invalid, Lost
+from taskpit.model import State
 from taskpit.queue import Queue
-from taskpit.task import State
 
 # -- export ----------------------------------------------------------------------------------------
 

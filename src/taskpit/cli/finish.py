@@ -8,12 +8,12 @@ from taskpit import errors
 from taskpit.cli.context import Args, Context, Reply, Usage, arg, either, takes
 from taskpit.cli.options import AS, ID, IDS, REASON, named, one_input, read_input, read_text, reason_words, to_each
 from taskpit.clock import iso
-from taskpit.task import Failed, Release, Split, State, Task
+from taskpit.model import Failed, Release, Split, State, Task
 from taskpit.worker.manual import finish_by_hand, need_wait, own_claim, refuse_called_off, refuse_lost, refuse_unsplit
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from taskpit.task import Claim, End, Outcome
+    from taskpit.model import Claim, End, Outcome
 
 #: Results and logs may be long; more than this is not read into memory.
 LONGEST = 32 * 1024 * 1024

@@ -24,9 +24,8 @@ from taskpit.clock import iso
 from taskpit.errors import Conflict, Invalid, Lost, NotFound, TaskpitError, TooLarge
 from taskpit.importers import Bad, Found, Importer
 from taskpit.importers.importer import relate, without_twins
-from taskpit.model import Value
+from taskpit.model import LISTS, Card, Result, Said, State, Task, Value, Verdict
 from taskpit.queue import Queue, cards
-from taskpit.task import LISTS, Card, Result, Said, State, Task, Verdict
 from taskpit.workers import default_worker
 
 #: By so many bytes an export differs from records; and so large it may be.

@@ -28,8 +28,8 @@ from taskpit.clock import instant
 from taskpit.errors import Invalid, NotFound, TaskpitError, TooLarge
 from taskpit.importers.importer import Found, read_value, unused
 from taskpit.layouts import Layout
+from taskpit.model import State, Task
 from taskpit.rules import natural
-from taskpit.task import State, Task
 
 #: A file with many records may be larger than one task.
 LARGEST_FILE = 64 * 1024 * 1024

@@ -16,7 +16,7 @@ from taskpit.cli.options import AS, a_duration, said_any
 from taskpit.cli.output import table
 from taskpit.clock import iso, say_duration
 from taskpit.held_lock import NamedLock, one_of
-from taskpit.task import Lock, Said
+from taskpit.model import Lock, Said
 
 #: How long a lock lasts unless renewed.
 TTL = 1800.0

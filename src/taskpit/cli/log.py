@@ -12,10 +12,10 @@ from taskpit.cli.progress import ProgressBar
 from taskpit.clock import iso, say_duration
 from taskpit.errors import Invalid
 from taskpit.events import new_events
+from taskpit.model import Event, State
 from taskpit.queue import Queue, cards, tally
 from taskpit.report import PARTS, Report, ReportRow, make_report, newest
 from taskpit.status import LABELS, STATUSES
-from taskpit.task import Event, State
 from taskpit.text import one_line
 
 TYPE_CHECKING = False

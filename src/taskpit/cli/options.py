@@ -12,9 +12,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from taskpit.model import Task
     from taskpit.queue import Queue
     from taskpit.status import Status
-    from taskpit.task import Task
 
 #: What others write as P0 (drop everything) to P4 (some day), in our numbers: higher first.
 PRIORITIES = {"P0": 40, "P1": 30, "P2": 20, "P3": 10, "P4": 0}
@@ -236,7 +236,7 @@ def one_input(args: Args, *names: str) -> None:
 def vet(queue: Queue, task: Task) -> None:
     """Whether this queue can carry the task as it is; Invalid says what it can't."""
     from taskpit import layouts
-    from taskpit.task import State
+    from taskpit.model import State
 
     layout = layouts.get(queue.store.info().layout)
     for word in filter(None, (task.id, task.parent, *task.needs)):

@@ -13,7 +13,7 @@ from taskpit.landing import review
 from taskpit.landing.pipe import LandingPipe
 from taskpit.landing.review import FileDiff, ReviewComment
 from taskpit.landing.values import CANDIDATE, HandIn
-from taskpit.task import Card
+from taskpit.model import Card
 from taskpit.text import revealed
 
 #: The longest text of a review.

@@ -15,10 +15,10 @@ from taskpit.errors import Invalid, NotFound
 from taskpit.explain import ending, facts, reason_of, tries
 from taskpit.history import who
 from taskpit.json_facts import card_facts, full_facts
+from taskpit.model import State
 from taskpit.queue import cards, tally
 from taskpit.status import LABELS, Status, read_status, state_with, status_of, summary
 from taskpit.store.folder import lately_aside
-from taskpit.task import State
 from taskpit.text import fit, plain, revealed
 
 TYPE_CHECKING = False
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from taskpit.layouts import Layout
+    from taskpit.model import Card, Result
     from taskpit.queue import Queue
     from taskpit.search import Hit
     from taskpit.store.port import Artifact, Store
-    from taskpit.task import Card, Result
 
 #: People see this many tasks unless they ask for more; programs see all.
 SCREENFUL = 50

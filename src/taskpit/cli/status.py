@@ -21,13 +21,12 @@ from taskpit.crew.status import MemberRow, doing, idle_workers, pid_here, rows
 from taskpit.events import new_events
 from taskpit.explain import reason_of
 from taskpit.history import who
-from taskpit.model import Value
+from taskpit.model import Card, Event, State, Task, Value
 from taskpit.policy import LANDING, PULL, REVIEWER
 from taskpit.queue import Queue, cards, tally
 from taskpit.race import is_racer
 from taskpit.report import DAY, LANDED, newest
 from taskpit.status import STATUSES, Status, counted, status_of, summary
-from taskpit.task import Card, Event, State, Task
 from taskpit.text import fit, width_of
 
 #: So many tasks of each part people see; programs see all.

@@ -6,7 +6,7 @@ from taskpit.cli.context import Args, arg
 from taskpit.cli.options import a_count, a_priority, words
 from taskpit.clock import instant
 from taskpit.errors import Invalid
-from taskpit.task import LISTS
+from taskpit.model import LISTS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from taskpit.cli.options import AS, ID, IDS, REASON, a_duration, named, read_tex
 from taskpit.clock import say_duration
 from taskpit.errors import Invalid, Lost
 from taskpit.json_facts import card_facts
+from taskpit.model import Ask, Said
 from taskpit.status import Status, status_of
-from taskpit.task import Ask, Said
 from taskpit.worker.manual import answer_by_hand, own_claim, refuse_called_off
 
 

@@ -119,8 +119,8 @@ def _whose(root: str) -> list[str]:
 
 def _checks(root: str, context: Context) -> list[str]:
     """The commands of its tasks' checks, as far as they fit; a queue in a database is not asked."""
+    from taskpit.model import State
     from taskpit.queue import Queue, cards
-    from taskpit.task import State
 
     if any(one.kind in ("address", "plug-in") for one in trust.starts(root)):
         return [paint("bold", "checks"), "  of the tasks that are there, and of those that others put there"]

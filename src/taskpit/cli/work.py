@@ -13,9 +13,9 @@ from taskpit.cli.fast_parser import REMAINDER
 from taskpit.cli.options import a_count, a_duration, only_tags, refusal
 from taskpit.clock import instant
 from taskpit.landing.values import HOW_IT_LANDS, LANDS, REVIEWS, Terms, spelled
+from taskpit.model import Claim, State, Want
 from taskpit.queue import cards, tally
 from taskpit.rules import suits
-from taskpit.task import Claim, State, Want
 from taskpit.worker.agent_limits import Choosing
 from taskpit.worker.budget import BudgetLimit, parse
 from taskpit.worker.pool_options import PoolOptions, PoolReport

@@ -11,10 +11,9 @@ import os
 from taskpit import fs
 from taskpit.crew.state import CrewFiles
 from taskpit.errors import NotFound, TaskpitError
-from taskpit.model import Value
+from taskpit.model import Card, Claim, State, Value
 from taskpit.store.port import Store
 from taskpit.store.run_files import last_log
-from taskpit.task import Card, Claim, State
 from taskpit.text import plain
 from taskpit.worker.log_stream import is_elsewhere
 from taskpit.worker.run_directory import RunDirectory, directory_of

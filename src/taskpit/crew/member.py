@@ -21,9 +21,9 @@ from taskpit.clock import iso
 from taskpit.crew.state import WAITING, CrewFiles, Now, waiting_until
 from taskpit.crew.supervisor import TAKEN
 from taskpit.errors import Storage, TaskpitError, Untrusted
+from taskpit.model import Claim, Done, Release, Retry, State, Task
 from taskpit.queue import Queue, cards
 from taskpit.status import Status, status_of
-from taskpit.task import Claim, Done, Release, Retry, State, Task
 from taskpit.worker import pool_display, preset, process
 from taskpit.worker.agent_limits import gate_for
 from taskpit.worker.agent_runner import AgentRunner
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from taskpit.crew.state import BackendSettings, Post
-    from taskpit.task import Outcome
+    from taskpit.model import Outcome
     from taskpit.worker.pool_options import Survey
     from taskpit.worker.preset import Backend
     from taskpit.worker.runner import Runner

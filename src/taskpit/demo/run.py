@@ -21,9 +21,9 @@ from taskpit.crew.file import write_template
 from taskpit.crew.state import SUPERVISOR, CrewFiles
 from taskpit.crew.status import MemberRow, rows
 from taskpit.landing.git import GitTrouble, outside, require
+from taskpit.model import Card, Event, State, Task
 from taskpit.queue import Queue
 from taskpit.store.opening import init
-from taskpit.task import Card, Event, State, Task
 from taskpit.text import fit
 from taskpit.worker.pool_display import Lines, PoolBoard, screen_size
 from taskpit.worker.pool_options import Survey, survey

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from taskpit.config import Hooks
+    from taskpit.model import Claim, End
     from taskpit.store.port import Store
-    from taskpit.task import Claim, End
 
 __all__ = ["lock_of", "spool_of", "tell", "tell_ends"]
 

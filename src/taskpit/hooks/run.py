@@ -23,7 +23,7 @@ from taskpit import fs
 from taskpit.clock import iso, say_duration
 from taskpit.errors import TaskpitError
 from taskpit.hooks import lock_of
-from taskpit.task import Event
+from taskpit.model import Event
 from taskpit.text import last_lines, read_json
 
 TYPE_CHECKING = False

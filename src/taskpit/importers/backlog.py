@@ -15,7 +15,7 @@ from collections.abc import Iterator
 
 from taskpit.errors import Invalid
 from taskpit.importers.importer import Bad, Found, Importer, Record
-from taskpit.task import Task
+from taskpit.model import Task
 
 # -- front matter ----------------------------------------------------------------------------------
 # Front matter: the few lines of YAML above a Markdown text, as trackers write them. Needs no YAML library.

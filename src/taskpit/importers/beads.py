@@ -13,7 +13,7 @@ from typing import Any
 
 from taskpit.errors import Invalid
 from taskpit.importers.importer import Bad, Found, Importer, Record, objects
-from taskpit.task import Task
+from taskpit.model import Task
 
 _NEEDS = ("blocks", "waits-for", "conditional-blocks", "")
 _OVER = {"closed": "done", "tombstone": "cancelled"}

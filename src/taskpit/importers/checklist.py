@@ -19,7 +19,7 @@ import re
 from collections.abc import Iterator
 
 from taskpit.importers.importer import Bad, Found, Importer
-from taskpit.task import Task
+from taskpit.model import Task
 from taskpit.text import fence_after
 
 _ITEM = re.compile(r"(\s*)(?:[-*+]|(\d+)[.)])\s+\[([ xX~-])\]\s+(.+)")

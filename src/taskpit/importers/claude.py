@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 from taskpit.errors import Invalid
 from taskpit.importers.importer import Bad, Found, Importer, Record, read_value
-from taskpit.task import Task
+from taskpit.model import Task
 
 _OVER = {"completed": "done", "deleted": "cancelled"}
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from taskpit.errors import Invalid
 from taskpit.importers.importer import PRIORITIES, Bad, Found, Importer, Record, read_value
-from taskpit.task import Task
+from taskpit.model import Task
 
 _WAITS = re.compile(r"\b(?:depends on|blocked by|waits for)[ :]+((?:#\d+(?:,| and|\s)*)+)", re.IGNORECASE)
 _PRIORITY = re.compile(rf"(?:prio(?:rity)?[ :/_-]*)?({'|'.join(PRIORITIES)})", re.IGNORECASE)

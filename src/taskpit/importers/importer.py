@@ -14,9 +14,8 @@ from typing import Any
 
 from taskpit.clock import FIRST, LAST, instant
 from taskpit.errors import Invalid
-from taskpit.model import Value
+from taskpit.model import NOTHING, Task, Value
 from taskpit.rules import find_cycle, tangled
-from taskpit.task import NOTHING, Task
 from taskpit.text import read_json
 
 __all__ = [

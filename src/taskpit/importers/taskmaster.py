@@ -14,7 +14,7 @@ from typing import Any
 
 from taskpit.errors import Invalid
 from taskpit.importers.importer import Bad, Found, Importer, Record, read_object
-from taskpit.task import Task
+from taskpit.model import Task
 
 _OVER = {"done": "done", "completed": "done", "cancelled": "cancelled"}
 _HELD = ("blocked", "deferred", "review")

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from taskpit.landing.pipe import LandingPipe
     from taskpit.landing.values import HandIn
-    from taskpit.task import Card, Claim, Done, Release
+    from taskpit.model import Card, Claim, Done, Release
 
 #: Seconds one call may take.
 PATIENCE = 120.0

@@ -14,11 +14,11 @@ from taskpit.landing import review
 from taskpit.landing.forge import Pull, Pulls, is_open
 from taskpit.landing.pipe import LandingPipe
 from taskpit.landing.values import CANDIDATE, FenceLost, HandIn, Hands, Stopped, held
+from taskpit.model import Card, Claim, Done, End, Failed, Outcome, Release, Said, State, Want
 from taskpit.policy import LANDING, PULL
 from taskpit.queue import Queue
 from taskpit.race import racers_of
 from taskpit.store.port import Member
-from taskpit.task import Card, Claim, Done, End, Failed, Outcome, Release, Said, State, Want
 from taskpit.text import headline
 
 #: Trouble that is nobody's conflict is tried again this often before a person is asked.

@@ -35,12 +35,12 @@ from taskpit.landing.git import ZERO, Git, GitTrouble, Ref
 from taskpit.landing.line import BranchTrouble, landed_as, line_of
 from taskpit.landing.repository import Merge, Repository
 from taskpit.landing.values import FenceLost, HandIn, Hands, Terms, Waits, held, name_of
+from taskpit.model import Card, Claim, Done, Evidence, Failed, Outcome, Release, Task, Try, brought
 from taskpit.policy import counting
 from taskpit.queue import Queue
 from taskpit.race import parent_of
 from taskpit.rules import check_mode
 from taskpit.schema import path_of
-from taskpit.task import Card, Claim, Done, Evidence, Failed, Outcome, Release, Task, Try, brought
 
 #: How often a landing begins again because others were faster.
 TURNS = 100

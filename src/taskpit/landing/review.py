@@ -11,10 +11,9 @@ import os
 from taskpit import fs, workers
 from taskpit.errors import Conflict, Invalid, NotFound, TaskpitError
 from taskpit.landing.values import CANDIDATE, Terms, held, name_of
-from taskpit.model import Value
+from taskpit.model import Release, State, Value, Want
 from taskpit.policy import LANDING, PULL, REVIEW, REVIEWER
 from taskpit.queue import cards
-from taskpit.task import Release, State, Want
 from taskpit.trust import state_path
 
 TYPE_CHECKING = False
@@ -23,8 +22,8 @@ if TYPE_CHECKING:
 
     from taskpit.landing.pipe import LandingPipe
     from taskpit.landing.values import HandIn
+    from taskpit.model import Card, Claim, Task
     from taskpit.queue import Queue
-    from taskpit.task import Card, Claim, Task
 
 #: The longest diff that is shown, in bytes.
 LONGEST_DIFF = 4 * 1024 * 1024

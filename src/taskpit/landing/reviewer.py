@@ -19,11 +19,10 @@ from taskpit.landing import review
 from taskpit.landing.pipe import LandingPipe
 from taskpit.landing.review import ReviewComment
 from taskpit.landing.values import CANDIDATE, HandIn, held
-from taskpit.model import Value
+from taskpit.model import Claim, Release, State, Task, Value
 from taskpit.policy import REVIEWER
 from taskpit.queue import Queue, cards
 from taskpit.race import total
-from taskpit.task import Claim, Release, State, Task
 from taskpit.text import plain, read_json, revealed
 
 VERDICTS = ("approve", "send-back")

@@ -7,16 +7,15 @@ from typing import TYPE_CHECKING, Protocol
 
 from taskpit import schema, workers
 from taskpit.errors import Invalid, TaskpitError
-from taskpit.model import Value
+from taskpit.model import Evidence, Release, Value
 from taskpit.policy import LANDING, PULL, REVIEW
 from taskpit.rules import check_mode
-from taskpit.task import Evidence, Release
 from taskpit.text import read_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from taskpit.task import Task
+    from taskpit.model import Task
 
 #: How a task's change may land, and who may have to look first.
 LANDS = ("none", "branch", "merge", "pr")

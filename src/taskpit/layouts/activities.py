@@ -22,8 +22,7 @@ from taskpit import schema
 from taskpit.clock import LAST, instant, iso
 from taskpit.errors import Invalid
 from taskpit.layouts.layout import Layout, Spot, slugify
-from taskpit.model import Value
-from taskpit.task import Evidence, Result, Task, Try, Verdict
+from taskpit.model import Evidence, Result, Task, Try, Value, Verdict
 from taskpit.text import read_json
 
 # -- one activity ----------------------------------------------------------------------------------

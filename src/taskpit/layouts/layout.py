@@ -6,16 +6,15 @@ from abc import ABC, abstractmethod
 
 from taskpit.clock import stamp
 from taskpit.errors import Invalid
-from taskpit.model import Value
+from taskpit.model import State, Value
 from taskpit.schema import ALNUM, LONGEST_WORD, is_word, path_of
-from taskpit.task import State
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from typing import Protocol
 
-    from taskpit.task import Result, Task, Verdict
+    from taskpit.model import Result, Task, Verdict
 
     class Named(Protocol):
         """What a file is called after: a task, or as much of it as another name told."""

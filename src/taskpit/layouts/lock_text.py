@@ -11,7 +11,7 @@ import math
 from taskpit.clock import LAST, instant, iso
 from taskpit.errors import Invalid
 from taskpit.jsontext import indented
-from taskpit.task import Lock
+from taskpit.model import Lock
 from taskpit.text import one_line, read_json
 
 TYPE_CHECKING = False

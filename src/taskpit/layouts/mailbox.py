@@ -16,8 +16,8 @@ from taskpit.clock import FIRST, LAST
 from taskpit.errors import Invalid
 from taskpit.jsontext import dumps, indented
 from taskpit.layouts.layout import NEVER, Layout, Spot
+from taskpit.model import Evidence, Result, State, Task, Verdict
 from taskpit.schema import path_of
-from taskpit.task import Evidence, Result, State, Task, Verdict
 from taskpit.text import one_line, read_json
 
 TYPE_CHECKING = False

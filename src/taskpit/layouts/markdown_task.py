@@ -14,7 +14,7 @@ from taskpit.clock import LAST, instant, iso
 from taskpit.config import Limit
 from taskpit.errors import Invalid
 from taskpit.layouts.markdown import Sheet, are_plain, command_in, is_key, is_plain, one_line, quote_command, skim
-from taskpit.task import Evidence, Result, Task, Verdict
+from taskpit.model import Evidence, Result, Task, Verdict
 from taskpit.text import read_json
 
 TYPE_CHECKING = False
@@ -385,7 +385,7 @@ def _set_bullets(sheet: Sheet, task: Task, was: Task, *, title_in_heading: bool)
 
 def _spot_of(task: Task) -> Spot:
     from taskpit.layouts.layout import Spot
-    from taskpit.task import State
+    from taskpit.model import State
 
     return Spot(state=State.READY, id=task.id, slug=task.slug)
 

@@ -20,13 +20,13 @@ from taskpit.layouts.markdown_task import (
     read_sheet,
     with_bullet,
 )
+from taskpit.model import State, Task, Verdict
 from taskpit.schema import ALNUM, LONGEST_WORD, is_word, name_of
-from taskpit.task import State, Task, Verdict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from taskpit.layouts.layout import Named
-    from taskpit.task import Result
+    from taskpit.model import Result
 
 #: What no slug has: they end names, or a terminal would obey them.
 _NEVER = frozenset(map(chr, (*range(32), 47, 126, 127)))

@@ -13,8 +13,7 @@ from taskpit.clock import iso
 from taskpit.errors import Invalid
 from taskpit.layouts import activities as entry
 from taskpit.layouts.activities import BLOCKERS, place
-from taskpit.model import Value
-from taskpit.task import State, Task, Verdict
+from taskpit.model import State, Task, Value, Verdict
 from taskpit.text import is_count
 
 #: The form that new files are written in.

@@ -37,10 +37,10 @@ from taskpit.errors import TaskpitError
 from taskpit.events import new_events
 from taskpit.mcp import tools
 from taskpit.mcp.tools import ToolCalls, say_error
+from taskpit.model import Card, Event, State
 from taskpit.queue import Queue, cards, tally
 from taskpit.status import summary
 from taskpit.store.disk_errors import storage_error
-from taskpit.task import Card, Event, State
 
 Asked = ServerRequestContext[Any, Any]
 

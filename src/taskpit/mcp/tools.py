@@ -14,10 +14,9 @@ from weakref import WeakValueDictionary
 from taskpit import errors, layouts
 from taskpit.explain import nothing
 from taskpit.json_facts import card_facts, full_facts
-from taskpit.model import Value
+from taskpit.model import LISTS, Ask, Card, Failed, Outcome, Release, Said, Split, State, Task, Value
 from taskpit.queue import LOOK_AGAIN, Queue, cards, tally
 from taskpit.status import read_status, state_with, status_of
-from taskpit.task import LISTS, Ask, Card, Failed, Outcome, Release, Said, Split, State, Task
 from taskpit.worker.manual import (
     finish_by_hand,
     need_ids,

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from taskpit import keeper
 from taskpit.errors import Invalid, TaskpitError, Unknown
 from taskpit.events import unsettled
+from taskpit.model import Card, Claim, End, Said, State, Want
 from taskpit.nonces import fresh_name
 from taskpit.queue import Queue, cards
 from taskpit.serve import rights
@@ -28,7 +29,6 @@ from taskpit.serve.tokens import Grant
 from taskpit.serve.waiting import Waiting
 from taskpit.store.port import Lapse, Mend, Store, turn
 from taskpit.store.remote import wire
-from taskpit.task import Card, Claim, End, Said, State, Want
 from taskpit.workers import MARK, base
 
 #: Threads by what they are for: renewals wait for nobody.

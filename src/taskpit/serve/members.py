@@ -12,7 +12,7 @@ import time
 from collections.abc import Collection, Iterable, Sequence
 
 from taskpit.errors import Lost
-from taskpit.task import Claim
+from taskpit.model import Claim
 from taskpit.workers import MARK, base
 
 #: A name lasts at least so many seconds after its process was last heard of.

@@ -13,12 +13,12 @@ from typing import Any
 from taskpit.errors import Denied
 from taskpit.history import SAID_BY_WORKERS, TOLD_BY_WORKERS
 from taskpit.layouts.layout import is_worker
+from taskpit.model import Card, End, Event, State, Task, Want
 from taskpit.policy import KEY as ASK_KEY
 from taskpit.policy import LANDING, PULL, RACERS, REVIEW
 from taskpit.rules import check_task
 from taskpit.serve.tokens import Grant
 from taskpit.store.remote.wire import LOOKS
-from taskpit.task import Card, End, Event, State, Task, Want
 from taskpit.workers import base
 
 #: Where a task that was handed in says what, and how its hold begins.

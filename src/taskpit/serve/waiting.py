@@ -14,8 +14,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from taskpit.errors import TaskpitError
+from taskpit.model import Claim, Want, worker_type
 from taskpit.store.port import Store
-from taskpit.task import Claim, Want, worker_type
 
 #: Seconds after which everybody's wish is looked at again, whatever the store tells.
 LOOK_AGAIN = 1.0

@@ -12,13 +12,13 @@ from itertools import repeat
 from taskpit import fs, jsontext, rules, schema
 from taskpit.errors import Invalid
 from taskpit.layouts import Spot
+from taskpit.model import UNREAD, Card, Page, Result, State, Task, Try, Verdict
 from taskpit.rules import held, held_in_circle
 from taskpit.schema import is_word
 from taskpit.store.folder import IDS, LARGEST_RESULT, LATE, NOTES, OUTCOMES, TRIES, Folder, Unreadable, stub
 from taskpit.store.ids import waiting
 from taskpit.store.in_use import excluded, in_use
 from taskpit.store.leases import standing
-from taskpit.task import UNREAD, Card, Page, Result, State, Task, Try, Verdict
 from taskpit.text import read_json
 
 TYPE_CHECKING = False

@@ -12,8 +12,8 @@ from taskpit import fs, jsontext, schema
 from taskpit.clock import iso
 from taskpit.errors import CursorLost, Invalid
 from taskpit.jsontext import quote
+from taskpit.model import Event, Task, worker_type
 from taskpit.rules import order
-from taskpit.task import Event, Task, worker_type
 from taskpit.text import is_count, read_json
 
 TYPE_CHECKING = False

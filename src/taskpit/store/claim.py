@@ -17,12 +17,12 @@ from taskpit.clock import JUMP
 from taskpit.errors import Conflict, Invalid, Unavailable
 from taskpit.layouts import Spot
 from taskpit.layouts.layout import is_word
+from taskpit.model import Claim, End, Said, State, Task, Verdict, Want
 from taskpit.schema import name_of
 from taskpit.store import changelog
 from taskpit.store.flock import BoundedLock
 from taskpit.store.folder import IDS, OUTCOMES, STOPS, TOUCHES, Folder, Unreadable, freshen, part_name
 from taskpit.store.folder_store import PAUSED, paused
-from taskpit.task import Claim, End, Said, State, Task, Verdict, Want
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from taskpit.clock import Clock
+    from taskpit.model import Task, Want
     from taskpit.store.index import Placed, Ready
-    from taskpit.task import Task, Want
     from taskpit.watch import Watch
 
 

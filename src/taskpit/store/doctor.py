@@ -18,7 +18,7 @@ from taskpit.errors import Invalid
 from taskpit.held_directories import directory
 from taskpit.layouts import Spot
 from taskpit.listing import entries
-from taskpit.model import Value
+from taskpit.model import State, Value, Verdict
 from taskpit.schema import path_of
 from taskpit.store import changelog, quick_check
 from taskpit.store.folder import (
@@ -44,13 +44,12 @@ from taskpit.store.folder import (
 from taskpit.store.mend import mend
 from taskpit.store.port import Mend
 from taskpit.store.retention import archived
-from taskpit.task import State, Verdict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
 
-    from taskpit.task import Task
+    from taskpit.model import Task
 
 
 #: Directories of our own with files in them, and the one that has directories.

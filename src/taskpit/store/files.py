@@ -14,6 +14,7 @@ from taskpit.clock import iso
 from taskpit.errors import Conflict, Invalid
 from taskpit.layouts import Spot
 from taskpit.layouts.layout import check_word
+from taskpit.model import Claim, End, Event, Lock, Said, State, Task, Want
 from taskpit.nonces import own
 from taskpit.store import changelog
 from taskpit.store import claim as claims
@@ -21,7 +22,6 @@ from taskpit.store.claim import Chooser
 from taskpit.store.disk_errors import storage_error, verb
 from taskpit.store.folder import CHANGELOG, IDS, LINE, NOTES, STOPS, Unreadable, stub
 from taskpit.store.folder_store import House
-from taskpit.task import Claim, End, Event, Lock, Said, State, Task, Want
 from taskpit.text import one_line
 
 TYPE_CHECKING = False
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from taskpit.clock import Clock
     from taskpit.config import Config
     from taskpit.layouts import Layout
+    from taskpit.model import Card, Page
     from taskpit.store import finish as finishing
     from taskpit.store import put as putting
     from taskpit.store.folder_store import FileMember
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from taskpit.store.manifest import Manifest
     from taskpit.store.port import Lapse, Mend
     from taskpit.store.waiters import Line
-    from taskpit.task import Card, Page
 else:
     putting = finishing = None
 

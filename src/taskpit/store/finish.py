@@ -25,6 +25,7 @@ from taskpit import fs, jsontext
 from taskpit.clock import iso
 from taskpit.errors import Invalid, Unavailable
 from taskpit.layouts import Spot
+from taskpit.model import NOTE_KINDS, Claim, End, Said, State, Task, Verdict
 from taskpit.schema import name_of, path_of
 from taskpit.store import changelog
 from taskpit.store.changelog import with_row
@@ -43,7 +44,6 @@ from taskpit.store.folder import (
     stub,
 )
 from taskpit.store.put import admit_parts, enter, is_torn
-from taskpit.task import NOTE_KINDS, Claim, End, Said, State, Task, Verdict
 from taskpit.text import one_line
 
 TYPE_CHECKING = False

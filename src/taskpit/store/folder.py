@@ -24,10 +24,10 @@ from taskpit.errors import Invalid, TooLarge
 from taskpit.held_directories import COMPARED, Dir, Holding, at, directory, is_elsewhere
 from taskpit.layouts import Layout, Spot
 from taskpit.layouts.layout import NEVER, is_worker
+from taskpit.model import State, Task, Verdict
 from taskpit.schema import is_word, name_of, path_of
 from taskpit.store import changelog
 from taskpit.store.flock import BoundedLock, Open
-from taskpit.task import State, Task, Verdict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
     from taskpit.layouts.layout import Named
     from taskpit.logfile import Log
+    from taskpit.model import Claim
     from taskpit.store.writers import Writing
-    from taskpit.task import Claim
 
     Entry = tuple[str, Spot | Invalid]
 

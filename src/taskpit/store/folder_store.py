@@ -7,10 +7,10 @@ from __future__ import annotations
 from taskpit import fs, jsontext, workers
 from taskpit.clock import LAST, Clock, iso
 from taskpit.errors import Lost
+from taskpit.model import Lock, Said
 from taskpit.store import flock
 from taskpit.store.disk_errors import verb
 from taskpit.store.folder import HIDDEN, STOPS, Folder
-from taskpit.task import Lock, Said
 from taskpit.text import read_json
 
 TYPE_CHECKING = False
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from taskpit.config import Config
     from taskpit.layouts import Layout
+    from taskpit.model import Card, Claim
     from taskpit.store.port import Artifact, Info
-    from taskpit.task import Card, Claim
     from taskpit.workers import LocalMember
 
 

@@ -11,12 +11,12 @@ import os
 
 from taskpit import fs
 from taskpit.layouts import Spot
+from taskpit.model import State, Task, Verdict
 from taskpit.schema import is_word
 from taskpit.store.flock import BoundedLock
 from taskpit.store.folder import DOOR, HIDDEN, IDS, Folder
 from taskpit.store.reopening import learn
 from taskpit.store.retention import archived
-from taskpit.task import State, Task, Verdict
 
 #: How git's index looked when we last agreed, and where what other branches have is kept.
 MARK = f"{HIDDEN}/git"

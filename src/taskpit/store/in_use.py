@@ -11,8 +11,8 @@ from taskpit.rules import MINUTE, Use
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from taskpit.model import Task
     from taskpit.store.folder import Folder
-    from taskpit.task import Task
 
 STARTS = ".taskpit/starts"
 #: Bytes of that file that are read: more starts in a minute than any limit allows.

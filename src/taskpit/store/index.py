@@ -20,11 +20,11 @@ from time import monotonic
 from taskpit import fs, held_directories, kernel, listing
 from taskpit.errors import Invalid
 from taskpit.layouts.layout import NEVER
+from taskpit.model import State, Task
 from taskpit.rules import order
 from taskpit.store.changelog import is_tied, row_of, task_of
 from taskpit.store.folder import CHANGELOG, HIDDEN, INDEX, OUTCOMES, Unreadable
 from taskpit.store.folder_store import PAUSED
-from taskpit.task import State, Task
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from taskpit.catalog import Catalog, Row
     from taskpit.clock import Clock
     from taskpit.layouts import Spot
+    from taskpit.model import Want
     from taskpit.rules import Order
     from taskpit.store.folder import Folder
-    from taskpit.task import Want
     from taskpit.watch import Watch
 
     #: By what a file was known when it was read: inode and mtime.

@@ -25,10 +25,9 @@ from taskpit.clock import say_duration
 from taskpit.errors import Invalid, Lost
 from taskpit.layouts import lock_text
 from taskpit.layouts.layout import check_word
-from taskpit.model import Value
+from taskpit.model import Lock, Said, Value, worker_type
 from taskpit.store.flock import BoundedLock
 from taskpit.store.folder import FENCES, LOCKS, QUARANTINE, Folder
-from taskpit.task import Lock, Said, worker_type
 from taskpit.text import read_json
 
 TYPE_CHECKING = False

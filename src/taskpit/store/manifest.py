@@ -17,9 +17,9 @@ from taskpit import fs, workers
 from taskpit.clock import instant, iso
 from taskpit.errors import Invalid
 from taskpit.layouts import Spot
+from taskpit.model import State, Verdict
 from taskpit.schema import is_word
 from taskpit.store.folder import HIDDEN, IDS, LARGEST_RESULT, Folder
-from taskpit.task import State, Verdict
 from taskpit.text import read_json
 
 TYPE_CHECKING = False

@@ -8,10 +8,10 @@ from taskpit import rules
 from taskpit.clock import Clock, iso
 from taskpit.errors import CursorLost, Invalid, Lost
 from taskpit.layouts.layout import check_word
+from taskpit.model import SPLIT_FROM, Card, Claim, End, Event, Lock, Page, Said, State, Task, Try, Want, worker_type
 from taskpit.rules import held_in_circle, order
 from taskpit.store import run_files
 from taskpit.store.port import Artifact, Info, Lapse, Mend
-from taskpit.task import SPLIT_FROM, Card, Claim, End, Event, Lock, Page, Said, State, Task, Try, Want, worker_type
 from taskpit.text import is_count
 
 TYPE_CHECKING = False

@@ -12,6 +12,7 @@ import stat
 from taskpit import fs
 from taskpit.errors import Conflict, Invalid, TaskpitError, Unavailable
 from taskpit.layouts import Spot
+from taskpit.model import State, Task, Verdict
 from taskpit.schema import is_word, path_of
 from taskpit.store import changelog
 from taskpit.store.finish import Sealed, roll
@@ -23,7 +24,6 @@ from taskpit.store.put import clear_torn, enter
 from taskpit.store.quick_check import doubtful, unlike_outcomes
 from taskpit.store.registry import is_another_task, is_dropped, put_away, refuse_finished, register, take_in
 from taskpit.store.reopening import learn
-from taskpit.task import State, Task, Verdict
 from taskpit.workers import MARK
 
 TYPE_CHECKING = False

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from taskpit.clock import Clock
     from taskpit.config import Config
-    from taskpit.task import Card, Claim, End, Event, Lock, Page, Said, State, Task, Want
+    from taskpit.model import Card, Claim, End, Event, Lock, Page, Said, State, Task, Want
 
 else:
     Protocol = object  # commands look at a store's info; they should not pay for `typing`

@@ -15,12 +15,11 @@ from __future__ import annotations
 from taskpit import fs, schema
 from taskpit.errors import Invalid
 from taskpit.layouts import Spot
-from taskpit.model import Value
+from taskpit.model import SPLIT_FROM, Said, State, Task, Value
 from taskpit.schema import name_of
 from taskpit.store import changelog
 from taskpit.store.changelog import with_row
 from taskpit.store.folder import IDS, LARGEST_RESULT, SEALED, Folder, part_name
-from taskpit.task import SPLIT_FROM, Said, State, Task
 from taskpit.text import read_json
 
 TYPE_CHECKING = False

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from taskpit.layouts.layout import NEVER, Spot
 from taskpit.listing import entries
+from taskpit.model import State
 from taskpit.schema import is_word
 from taskpit.store.folder import IDS, OUTCOMES, SEALED, Folder
-from taskpit.task import State
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -15,11 +15,11 @@ from taskpit import fs
 from taskpit.errors import Conflict
 from taskpit.layouts import Spot
 from taskpit.layouts.layout import NEVER, slugify
+from taskpit.model import State, Task, Verdict
 from taskpit.store import changelog
 from taskpit.store.folder import CHANGELOG, HALF, IDS, SEALED, Folder
 from taskpit.store.ids import allot
 from taskpit.store.network_stat import has_twin
-from taskpit.task import State, Task, Verdict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from taskpit import fs
 from taskpit.errors import Invalid
 from taskpit.layouts import Spot
+from taskpit.model import Said, State, Task, Verdict
 from taskpit.store import changelog
 from taskpit.store.finish import Sealed, roll
 from taskpit.store.folder import CHANGELOG, IDS, LARGEST_RESULT, SEALED, SLACK, STOPS, Folder, part_name
-from taskpit.task import Said, State, Task, Verdict
 
 
 def reopen(folder: Folder, task: Task) -> Said:

@@ -18,9 +18,9 @@ from taskpit import fs
 from taskpit.clock import LAST, iso, say_duration
 from taskpit.errors import Invalid
 from taskpit.layouts import Spot
+from taskpit.model import Verdict
 from taskpit.store.folder import HIDDEN, Folder
 from taskpit.store.port import Mend
-from taskpit.task import Verdict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

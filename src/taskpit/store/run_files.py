@@ -14,15 +14,15 @@ from contextlib import suppress
 
 from taskpit import fs, schema, workers
 from taskpit.errors import Invalid, Lost, NotFound, TooLarge
+from taskpit.model import State
 from taskpit.store.port import Artifact
-from taskpit.task import State
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from taskpit.model import Card, Claim
     from taskpit.store.folder import Folder
-    from taskpit.task import Card, Claim
 
 #: Bytes of a working log that comes in pieces, and of what is read of one at once.
 LARGEST_LOG, LARGEST_PIECE = 64 * 1024 * 1024, 1024 * 1024

@@ -18,8 +18,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from taskpit.model import Event
     from taskpit.store.port import Looking
-    from taskpit.task import Event
 
 HOUR = 3600.0
 #: What is told of the last hour.

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from taskpit import fs
+from taskpit.model import Verdict
 from taskpit.store.flock import BoundedLock
 from taskpit.store.folder import DOOR, LATE, stub
-from taskpit.task import Verdict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

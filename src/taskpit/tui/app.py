@@ -21,9 +21,9 @@ from textual.widgets import Input, Label, Static
 from taskpit.board import COLUMNS, Slip
 from taskpit.crew.log_tail import Tail
 from taskpit.errors import TaskpitError
+from taskpit.model import Card
 from taskpit.search import Hit
 from taskpit.status import LABELS, STATUSES
-from taskpit.task import Card
 from taskpit.text import plain
 from taskpit.tui import drawing, keys
 from taskpit.tui.column import Column, shared

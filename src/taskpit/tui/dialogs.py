@@ -18,9 +18,9 @@ from taskpit.clock import say_duration
 from taskpit.history import who
 from taskpit.landing.diff import FilePatch
 from taskpit.landing.values import HandIn
+from taskpit.model import Task
 from taskpit.search import Hit
 from taskpit.status import LABELS
-from taskpit.task import Task
 from taskpit.text import one_line, plain, revealed, words_in
 from taskpit.tui.keys import VERDICTS, find
 

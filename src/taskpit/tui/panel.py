@@ -17,8 +17,8 @@ from taskpit.clock import say_duration
 from taskpit.crew.status import MemberRow
 from taskpit.explain import ending, facts, tries
 from taskpit.history import who
+from taskpit.model import Card, Event, State
 from taskpit.status import status_of
-from taskpit.task import Card, Event, State
 from taskpit.text import one_line, plain, revealed
 from taskpit.tui.drawing import HEAD, cut
 

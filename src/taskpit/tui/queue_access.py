@@ -12,10 +12,9 @@ from taskpit.crew.status import MemberRow
 from taskpit.errors import Invalid
 from taskpit.landing.diff import FilePatch, read_hunks
 from taskpit.landing.values import HandIn
-from taskpit.model import Value
+from taskpit.model import Card, Event, Task, Value
 from taskpit.queue import Queue
 from taskpit.search import Hit, search
-from taskpit.task import Card, Event, Task
 from taskpit.task_templates import put_filled, templates
 from taskpit.tui.keys import Act
 from taskpit.worker.manual import need_ids

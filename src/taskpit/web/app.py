@@ -28,7 +28,7 @@ from taskpit.asgi_guard import Guard, GuardRules
 from taskpit.board import Slip
 from taskpit.crew.log_tail import StoredLog, Tail, log_of_agent, log_of_task
 from taskpit.errors import Conflict, Invalid, NotFound, TaskpitError
-from taskpit.task import Task
+from taskpit.model import Task
 from taskpit.task_templates import put_filled
 from taskpit.text import words_in
 from taskpit.web.crew import CrewPages

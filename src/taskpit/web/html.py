@@ -26,8 +26,8 @@ from taskpit.clock import iso, say_age, say_duration
 from taskpit.explain import costs, further
 from taskpit.history import who
 from taskpit.landing.diff import FilePatch
+from taskpit.model import Task
 from taskpit.status import LABELS, counted
-from taskpit.task import Task
 from taskpit.text import headline, plain, revealed
 from taskpit.trust import from_home
 

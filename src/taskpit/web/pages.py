@@ -15,13 +15,12 @@ from taskpit.errors import Invalid, NotFound, TaskpitError
 from taskpit.landing import review
 from taskpit.landing.diff import FilePatch, read_hunks
 from taskpit.landing.values import CANDIDATE, HandIn
-from taskpit.model import Value
+from taskpit.model import Card, State, Value
 from taskpit.policy import REVIEW, question_of
 from taskpit.queue import Queue
 from taskpit.report import LANDED, PARTS, make_report
 from taskpit.search import search
 from taskpit.status import status_of
-from taskpit.task import Card, State
 from taskpit.task_templates import template
 from taskpit.web import charts
 from taskpit.web.html import coloured, place_of

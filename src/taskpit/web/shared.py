@@ -17,8 +17,8 @@ from taskpit.board import Board, Slip
 from taskpit.errors import CursorLost, NotFound, Unavailable
 from taskpit.fs import fresh_name
 from taskpit.history import History
+from taskpit.model import Event
 from taskpit.queue import Queue
-from taskpit.task import Event
 from taskpit.task_templates import templates
 from taskpit.web.html import Paper, place_of
 

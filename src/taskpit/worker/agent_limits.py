@@ -20,7 +20,7 @@ from taskpit import fs
 from taskpit.agents.usage import model_name
 from taskpit.clock import iso
 from taskpit.errors import Invalid, NotFound
-from taskpit.task import Done, Release, Retry
+from taskpit.model import Done, Release, Retry
 from taskpit.text import read_json
 from taskpit.worker.preset import Backend
 from taskpit.worker.process import CannotRun
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from taskpit.clock import Clock
+    from taskpit.model import Claim, Outcome, Task
     from taskpit.queue import Queue
-    from taskpit.task import Claim, Outcome, Task
     from taskpit.worker.agent_runner import AgentRunner
     from taskpit.worker.budget import BudgetLimit
     from taskpit.worker.runner import Run

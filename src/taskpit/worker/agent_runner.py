@@ -27,9 +27,8 @@ from taskpit.agents.allowed import allowed
 from taskpit.agents.usage import amount, model_name, session_name
 from taskpit.clock import Clock, say_duration
 from taskpit.errors import Invalid
-from taskpit.model import Value
+from taskpit.model import Ask, Claim, Done, Failed, Outcome, Release, Retry, Value
 from taskpit.schema import path_of
-from taskpit.task import Ask, Claim, Done, Failed, Outcome, Release, Retry
 from taskpit.text import fit, last_lines, plain, read_json
 from taskpit.worker import process
 from taskpit.worker.agent_output import Listener, Talk

@@ -7,8 +7,8 @@ from taskpit.events import new_events
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from taskpit.model import Task
     from taskpit.store.port import Looking
-    from taskpit.task import Task
 
 #: Before any answer stands its question in the text: where none does, nothing was answered.
 SIGN = "**Question:**"

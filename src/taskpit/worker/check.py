@@ -8,7 +8,7 @@ import time
 from taskpit import fs
 from taskpit.clock import say_duration
 from taskpit.errors import Storage
-from taskpit.task import Evidence
+from taskpit.model import Evidence
 from taskpit.worker.child import Child
 
 TYPE_CHECKING = False

@@ -12,8 +12,8 @@ import time
 
 from taskpit import keeper
 from taskpit.errors import TaskpitError
+from taskpit.model import Said
 from taskpit.race import RACER_OF
-from taskpit.task import Said
 from taskpit.worker.pool_options import survey
 from taskpit.worker.run_directory import end_commands_of, prune
 from taskpit.worker.slot import fate

@@ -16,9 +16,9 @@ from taskpit.landing.lander import Lander, join
 from taskpit.landing.pipe import LandingPipe, queue_key
 from taskpit.landing.repository import Repository
 from taskpit.landing.values import HandIn, Stopped, Terms
+from taskpit.model import Claim, End, Evidence
 from taskpit.queue import Queue
 from taskpit.store.port import Member
-from taskpit.task import Claim, End, Evidence
 from taskpit.worker import process
 from taskpit.worker.check import SHELL, run_check
 from taskpit.worker.sandbox import Sandbox

@@ -7,17 +7,17 @@ is called as the layout calls it, however it was written.
 from __future__ import annotations
 
 from taskpit import errors, fs, layouts, workers
+from taskpit.model import Claim, Done, Said, State, Verdict
 from taskpit.policy import question_of
 from taskpit.rules import check_mode
-from taskpit.task import Claim, Done, Said, State, Verdict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from typing import Any
 
+    from taskpit.model import Card, End, Evidence, Task
     from taskpit.queue import Queue
-    from taskpit.task import Card, End, Evidence, Task
 
 #: What lets no task go on that has cost too much.
 NO = ("no", "n", "stop")

@@ -18,12 +18,12 @@ from typing import NamedTuple
 from taskpit.agents.allowed import without_secrets
 from taskpit.errors import Lost, Storage, TaskpitError
 from taskpit.explain import resuming
+from taskpit.model import Release, State, Want
 from taskpit.policy import RACERS, REVIEW, SPARE
 from taskpit.queue import cards
 from taskpit.race import RACER_OF
 from taskpit.rules import suits
 from taskpit.store.port import Mend
-from taskpit.task import Release, State, Want
 from taskpit.worker.agent_limits import gate_for
 from taskpit.worker.budget import pause_if_spent
 from taskpit.worker.child import serving
@@ -42,9 +42,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from taskpit.fs import Flock
+    from taskpit.model import Claim, Task
     from taskpit.queue import Queue
     from taskpit.store.port import Member
-    from taskpit.task import Claim, Task
     from taskpit.worker.agent_limits import Gate, Pass
     from taskpit.worker.landing_thread import LandingThread
     from taskpit.worker.pool_options import PoolOptions, Show

@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from typing import TextIO
 
 from taskpit.clock import say_duration
+from taskpit.model import Claim
 from taskpit.policy import REVIEWER
 from taskpit.store.port import Mend
-from taskpit.task import Claim
 from taskpit.text import fit, last_lines, one_line
 from taskpit.worker.pool_options import PoolReport, Show, Survey
 from taskpit.worker.runner import Run

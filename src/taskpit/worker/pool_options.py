@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from taskpit.model import Value
+from taskpit.model import State, Value, Want
 from taskpit.queue import cards
 from taskpit.rules import suits
-from taskpit.task import State, Want
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,9 +12,9 @@ if TYPE_CHECKING:
 
     from taskpit.errors import TaskpitError
     from taskpit.landing.pipe import LandingPipe
+    from taskpit.model import Card, Claim, Task
     from taskpit.queue import Queue
     from taskpit.store.port import Mend
-    from taskpit.task import Card, Claim, Task
     from taskpit.worker.budget import BudgetLimit
     from taskpit.worker.runner import Run
     from taskpit.worker.sandbox import Sandbox

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from taskpit.task import Claim, Try
+from taskpit.model import Claim, Try
 from taskpit.text import plain
 
 #: How much of an earlier attempt's error is told again.

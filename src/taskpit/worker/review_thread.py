@@ -18,7 +18,7 @@ from taskpit.errors import Invalid, Storage, TaskpitError
 from taskpit.landing import reviewer
 from taskpit.landing.repository import remove
 from taskpit.landing.values import held
-from taskpit.task import Done, Failed, Release, Retry, Want
+from taskpit.model import Done, Failed, Release, Retry, Want
 from taskpit.worker.agent_limits import gate_for
 from taskpit.worker.process import CannotRun
 from taskpit.worker.runner import ONLY_TALK
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
     from taskpit.landing.pipe import LandingPipe
     from taskpit.landing.values import HandIn
+    from taskpit.model import Claim, Outcome
     from taskpit.queue import Queue
-    from taskpit.task import Claim, Outcome
     from taskpit.worker.pool_options import PoolOptions
     from taskpit.worker.runner import Run, Runner
 

@@ -35,9 +35,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from taskpit.model import Card, Claim
     from taskpit.queue import Queue
     from taskpit.store.port import Store
-    from taskpit.task import Card, Claim
 
 #: Larger results are cut in the queue and stay whole where they are.
 LARGEST_RESULT = 1024 * 1024

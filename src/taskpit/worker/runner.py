@@ -22,7 +22,7 @@ from taskpit import fs, plugins
 from taskpit.agents.allowed import without_secrets
 from taskpit.clock import say_duration
 from taskpit.errors import TaskpitError
-from taskpit.task import Done, Failed, Release, Retry
+from taskpit.model import Done, Failed, Release, Retry
 from taskpit.text import last_lines, plain
 from taskpit.worker import process
 from taskpit.worker.check import SHELL
@@ -35,7 +35,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from taskpit.task import Claim, Outcome, Try
+    from taskpit.model import Claim, Outcome, Try
     from taskpit.worker.agent_limits import Gate
     from taskpit.worker.log_stream import LogStream
     from taskpit.worker.run_directory import GroupNote, RunDirectory

@@ -16,12 +16,11 @@ from taskpit.agents.lessons import Lessons, asked, fitting, learned, quoted
 from taskpit.errors import Invalid, Storage, TaskpitError
 from taskpit.hooks import tell
 from taskpit.landing.values import SetupFailed, Stopped, Waits
-from taskpit.model import Value
+from taskpit.model import Ask, Done, Failed, Outcome, Release, Retry, Said, Split, State, Value
 from taskpit.policy import checked, in_vain, pause, question_of
 from taskpit.race import parent_of
 from taskpit.rules import check_mode
 from taskpit.store.run_files import LARGEST_ARTIFACT
-from taskpit.task import Ask, Done, Failed, Outcome, Release, Retry, Said, Split, State
 from taskpit.worker.answers import answers
 from taskpit.worker.budget import GO_ON, Ledger, first_reached
 from taskpit.worker.check import run_check
@@ -33,8 +32,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from taskpit.model import Card, Claim, End, Evidence, Task, Try
     from taskpit.queue import Queue
-    from taskpit.task import Card, Claim, End, Evidence, Task, Try
     from taskpit.worker.pool_options import PoolOptions
     from taskpit.worker.runner import Run, Runner
 

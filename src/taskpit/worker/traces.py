@@ -22,9 +22,8 @@ from typing import Any
 from taskpit.errors import MissingExtra, Unavailable
 from taskpit.events import new_events
 from taskpit.history import ENDS, moment, who
-from taskpit.model import Value
+from taskpit.model import Card, Event, Evidence, Value
 from taskpit.queue import Queue
-from taskpit.task import Card, Event, Evidence
 from taskpit.worker.budget import Ledger
 
 #: A task has ended with one of these, until a person begins it again.

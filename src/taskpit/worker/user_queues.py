@@ -13,10 +13,9 @@ from msgspec import field
 
 from taskpit import errors, trust
 from taskpit.board import Slip
-from taskpit.model import Value
+from taskpit.model import State, Value
 from taskpit.queue import Queue, cards, tally
 from taskpit.status import STATUSES, Status, status_of
-from taskpit.task import State
 from taskpit.worker.agent_limits import resting
 from taskpit.worker.budget import DAY, Ledger
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 import sys
 
+from taskpit.model import Event
 from taskpit.store import changelog
-from taskpit.task import Event
 
 path, name, count, style = sys.argv[1:]
 DETAILS = 4096

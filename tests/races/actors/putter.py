@@ -6,8 +6,8 @@ import os
 import sys
 import time
 
+from taskpit.model import Task
 from taskpit.queue import Queue
-from taskpit.task import Task
 
 root, start, title = sys.argv[1:]
 queue = Queue.open(root)

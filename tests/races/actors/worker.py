@@ -6,8 +6,8 @@ import os
 import sys
 import time
 
+from taskpit.model import Done, Said
 from taskpit.queue import Queue
-from taskpit.task import Done, Said
 
 root, start, name = sys.argv[1:]
 queue = Queue.open(root)

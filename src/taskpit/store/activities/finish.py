@@ -10,10 +10,10 @@ from taskpit.errors import Invalid, Lost, Unavailable
 from taskpit.layouts import activities
 from taskpit.layouts import activities as names
 from taskpit.layouts.progress import ABANDONED, ENDED, clear, status_of
+from taskpit.model import SPLIT_FROM, End, Lock, Said, Task, Verdict
 from taskpit.schema import path_of
 from taskpit.store.activities.items import Items, UnreadableItem
 from taskpit.store.folder import LATE, STOPS
-from taskpit.task import SPLIT_FROM, End, Lock, Said, Task, Verdict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from taskpit.layouts.progress import Progress, Step
-    from taskpit.task import Claim, Result, Try
+    from taskpit.model import Claim, Result, Try
 
 STATUS = {Verdict.DONE: "completed", Verdict.FAILED: ABANDONED, Verdict.CANCELLED: ABANDONED}
 

@@ -6,8 +6,8 @@ import contextlib
 
 from taskpit.errors import Invalid
 from taskpit.layouts.progress import ENDED, OF_THE_FILE, Progress
+from taskpit.model import State
 from taskpit.store.activities.items import Items
-from taskpit.task import State
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

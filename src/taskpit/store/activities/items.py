@@ -18,11 +18,11 @@ from taskpit.errors import Conflict, Invalid, NotFound, TooLarge, Unavailable
 from taskpit.layouts import activities as names
 from taskpit.layouts import sidecar, yamltext
 from taskpit.layouts.progress import Progress
+from taskpit.model import Event, worker_type
 from taskpit.store import changelog
 from taskpit.store.flock import BoundedLock
 from taskpit.store.folder import BESIDE, CHANGELOG, GUARDS, STOPS, Folder
 from taskpit.store.locks import Grip
-from taskpit.task import Event, worker_type
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -9,12 +9,11 @@ from taskpit.clock import iso
 from taskpit.errors import Invalid
 from taskpit.layouts import activities as names
 from taskpit.layouts.progress import ENDED, Activity, Progress, actor_of, people, status_of
-from taskpit.model import Value
+from taskpit.model import UNREAD, Card, State, Task, Value, Verdict
 from taskpit.store.activities.items import Items
 from taskpit.store.folder import LARGEST_RESULT, LATE
 from taskpit.store.in_use import excluded, starts
 from taskpit.store.leases import alive
-from taskpit.task import UNREAD, Card, State, Task, Verdict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

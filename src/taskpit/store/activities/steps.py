@@ -13,11 +13,11 @@ from taskpit.explain import pause_hint
 from taskpit.layouts import activities
 from taskpit.layouts import activities as names
 from taskpit.layouts.progress import ENDED, actor_of, people, status_of
+from taskpit.model import Lock, Result, State, Verdict
 from taskpit.store import folder_store
 from taskpit.store.activities.items import Items
 from taskpit.store.activities.states import ActivityStates
 from taskpit.store.disk_errors import verb
-from taskpit.task import Lock, Result, State, Verdict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

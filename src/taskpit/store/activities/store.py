@@ -10,6 +10,7 @@ from taskpit.errors import CursorLost, NotFound, TooLarge
 from taskpit.layouts import activities as names
 from taskpit.layouts import yamltext
 from taskpit.layouts.layout import check_word
+from taskpit.model import Page, State
 from taskpit.rules import natural, order
 from taskpit.store import changelog
 from taskpit.store.activities import claim as taking
@@ -19,7 +20,6 @@ from taskpit.store.activities.items import Items
 from taskpit.store.activities.states import ActivityState, ActivityStates
 from taskpit.store.disk_errors import verb
 from taskpit.store.folder_store import House
-from taskpit.task import Page, State
 from taskpit.text import one_line, read_json
 
 TYPE_CHECKING = False
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from taskpit.clock import Clock
     from taskpit.config import Config
     from taskpit.layouts import Layout
+    from taskpit.model import Card, Claim, End, Event, Lock, Said, Task, Want
     from taskpit.store.folder_store import FileMember
     from taskpit.store.port import Lapse, Mend
-    from taskpit.task import Card, Claim, End, Event, Lock, Said, Task, Want
     from taskpit.watch import Watch
 
     P = ParamSpec("P")

@@ -6,12 +6,12 @@ from taskpit import fs, workers
 from taskpit.layouts import activities as names
 from taskpit.layouts.activities import load_result
 from taskpit.layouts.progress import ENDED, Progress, status_of
+from taskpit.model import UNREAD, Claim, Lock, State, Verdict
 from taskpit.store import changelog
 from taskpit.store.activities.items import BeingWritten, Items
 from taskpit.store.activities.states import ActivityStates, whole
 from taskpit.store.folder import LATE
 from taskpit.store.port import Lapse, Mend
-from taskpit.task import UNREAD, Claim, Lock, State, Verdict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -21,8 +21,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from taskpit.model import Card
     from taskpit.store.postgres.upkeep import Ask
-    from taskpit.task import Card
 
 #: Where the files lie below the papers, and how their names end.
 PLACE, DATA, INDEX = ".taskpit/archive", ".jsonl.gz", ".index"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from taskpit import rules, schema
 from taskpit.errors import Invalid
+from taskpit.model import Card, Page, State, Task
 from taskpit.store.postgres.row_text import read_result, read_task, read_tries
-from taskpit.task import Card, Page, State, Task
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

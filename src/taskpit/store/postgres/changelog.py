@@ -14,8 +14,8 @@ from itertools import takewhile
 from taskpit import schema
 from taskpit.clock import iso
 from taskpit.errors import CursorLost
+from taskpit.model import Event
 from taskpit.store.postgres.row_text import as_json, event_of
-from taskpit.task import Event
 from taskpit.text import is_count, read_json
 
 TYPE_CHECKING = False

@@ -6,7 +6,7 @@ from taskpit import schema
 from taskpit.clock import iso
 from taskpit.errors import Invalid, Lost
 from taskpit.layouts.layout import check_word, check_worker
-from taskpit.task import Lock, Said, worker_type
+from taskpit.model import Lock, Said, worker_type
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

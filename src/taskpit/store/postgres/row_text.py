@@ -8,8 +8,8 @@ from contextlib import suppress
 
 from taskpit import jsontext, schema
 from taskpit.errors import Invalid
+from taskpit.model import SPLIT_FROM, UNREAD, Claim, End, Event, Result, Task, Try, Verdict, worker_type
 from taskpit.rules import order
-from taskpit.task import SPLIT_FROM, UNREAD, Claim, End, Event, Result, Task, Try, Verdict, worker_type
 from taskpit.text import read_json
 
 TYPE_CHECKING = False

@@ -5,16 +5,16 @@ from __future__ import annotations
 from hashlib import sha256 as digest_of
 
 from taskpit.errors import Invalid, Lost
+from taskpit.model import State
 from taskpit.store import run_files
 from taskpit.store.port import Artifact
-from taskpit.task import State
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from taskpit.model import Card, Claim
     from taskpit.store.postgres.upkeep import Ask
-    from taskpit.task import Card, Claim
 
 #: Where a log is, in the words of a result: its number follows.
 PLACE = "the table log, number "

@@ -12,6 +12,7 @@ import time
 from taskpit.clock import Clock, iso
 from taskpit.errors import Invalid, Lost, TaskpitError, TooLarge
 from taskpit.layouts.layout import check_word, check_worker
+from taskpit.model import Claim, End, Said
 from taskpit.store.port import Info, Lapse
 from taskpit.store.postgres import locks, run_files, schema, upkeep
 from taskpit.store.postgres.archive import Archive
@@ -23,7 +24,6 @@ from taskpit.store.postgres.row_text import UNREADABLE, Lapsed, as_ending, as_it
 from taskpit.store.postgres.wakeup import Listening
 from taskpit.store.postgres.workers import PostgresMember, born, here, is_dead
 from taskpit.store.run_files import none_of
-from taskpit.task import Claim, End, Said
 from taskpit.text import one_line
 
 TYPE_CHECKING = False
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from taskpit.config import Config
+    from taskpit.model import Card, Event, Lock, Page, State, Task, Want
     from taskpit.store.port import Artifact, Mend
     from taskpit.store.postgres.address import PostgresAddress
-    from taskpit.task import Card, Event, Lock, Page, State, Task, Want
 
 #: Tasks and ends that go over the wire at once, so that no call is larger than the server likes.
 TOGETHER = 500

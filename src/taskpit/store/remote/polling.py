@@ -18,7 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from taskpit.task import Claim, Want
+    from taskpit.model import Claim, Want
 
 #: Who has not waited for so many seconds stands in line no longer; what was dealt is kept as long.
 KEPT = 5.0

@@ -8,19 +8,19 @@ import time
 from taskpit import fs, layouts, schema, trust, workers
 from taskpit.clock import Clock
 from taskpit.errors import Invalid, Lost, Storage, TaskpitError, TooLarge, Unknown
+from taskpit.model import End, Said
 from taskpit.store.remote import wire
 from taskpit.store.remote.connection import Connections, new_call
 from taskpit.store.remote.polling import Polling
-from taskpit.task import End, Said
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from typing import Any
 
+    from taskpit.model import Card, Claim, Event, Lock, Page, State, Task, Want
     from taskpit.store.port import Artifact, Info, Lapse, Mend
     from taskpit.store.remote.address import RemoteAddress
-    from taskpit.task import Card, Claim, Event, Lock, Page, State, Task, Want
 
 #: Verbs that are not the same done twice: only the gateway that was asked first can tell whether it happened.
 ONCE = ("note", "record", "resume", "reopen", "unlock", "relock", "keep_log", "end_log")

@@ -14,8 +14,23 @@ from typing import NamedTuple
 from taskpit import errors, schema
 from taskpit.config import Config, parse
 from taskpit.errors import Invalid, TaskpitError
+from taskpit.model import (
+    NOTE_KINDS,
+    Card,
+    Claim,
+    End,
+    Event,
+    Evidence,
+    Lock,
+    Page,
+    Result,
+    Said,
+    State,
+    Task,
+    Try,
+    Want,
+)
 from taskpit.store.port import Artifact, Info, Lapse, Mend
-from taskpit.task import NOTE_KINDS, Card, Claim, End, Event, Evidence, Lock, Page, Result, Said, State, Task, Try, Want
 from taskpit.text import read_json
 
 TYPE_CHECKING = False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from taskpit.task import End, Said, State, Verdict
+from taskpit.model import End, Said, State, Verdict
 from taskpit.testing.chapters.steps import LEASE, Steps
 
 

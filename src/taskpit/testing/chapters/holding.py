@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from taskpit.errors import Lost
-from taskpit.task import End, Said, State
+from taskpit.model import End, Said, State
 from taskpit.testing.chapters.steps import LEASE, Steps
 
 

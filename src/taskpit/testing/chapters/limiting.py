@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from taskpit.task import End, Said
+from taskpit.model import End, Said
 from taskpit.testing.chapters.steps import LEASE, Steps
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from taskpit.errors import Invalid, Lost
-from taskpit.task import Lock, Said
+from taskpit.model import Lock, Said
 from taskpit.testing.chapters.steps import LEASE, Steps
 
 #: A store that writes its times in whole seconds may let a lock last up to this much longer.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from taskpit.errors import CursorLost, Invalid
-from taskpit.task import End, Event, Page, State
+from taskpit.model import End, Event, Page, State
 from taskpit.testing.chapters.steps import Steps
 
 #: Cursors that no store ever gave to anybody.

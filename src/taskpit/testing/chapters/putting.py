@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from taskpit.errors import Invalid, TooLarge
-from taskpit.task import End, Said, State, Task
+from taskpit.model import End, Said, State, Task
 from taskpit.testing.chapters.steps import Steps
 
 #: Tasks larger than this are not built just to see them refused.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from taskpit.model import Card, Claim, End, Result, Said, State, Task, Try, Verdict, Want
 from taskpit.store.port import Lapse, Member, Store
-from taskpit.task import Card, Claim, End, Result, Said, State, Task, Try, Verdict, Want
 from taskpit.testing.clock import FakeClock
 
 #: How long claims last here, in seconds.
