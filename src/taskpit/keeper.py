@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from taskpit.errors import CursorLost, Storage, Unavailable
-from taskpit.model import Claim, Failed, Said
+from taskpit.model import Card, Claim, Failed, Said, State
 from taskpit.policy import settle
 from taskpit.queue import CALLED_OFF, Queue
-from taskpit.store.port import Looking, Mend
+from taskpit.store.port import Lapse, Looking, Mend
 
 #: Lines of the changelog that are looked at for what one sweep set aside.
 MANY = 100_000
@@ -96,9 +96,10 @@ def give_back(queue: Queue, *, ended: Callable[[Queue, Claim], bool], dry_run: b
     for lapse in store.lapsed(dry_run=dry_run):
         claim = lapse.claim
         if not dry_run:
-            if not ended(queue, claim):
-                continue
             card = store.read([claim.task.id])[0]
+            # The worker may have renewed or finished since `lapsed` looked: ask again before signalling its processes.
+            if not _still_lapsed(lapse, card) or not ended(queue, claim):
+                continue
             # What a person has cancelled is nobody's to begin with, also if its worker died before it heard that.
             outcome = CALLED_OFF if lapse.called_off else Failed(error=lapse.reason, kind="lost")
             end = settle(claim, outcome, card.tries if card else (), queue.config, queue.clock.now())
@@ -116,3 +117,11 @@ def give_back(queue: Queue, *, ended: Callable[[Queue, Claim], bool], dry_run: b
                 queue.look_after_race(claim.task)
         done.append(Mend(kind="reclaimed", what=claim.task.id, details=lapse.reason))
     return done
+
+
+def _still_lapsed(lapse: Lapse, card: Card | None) -> bool:
+    """Whether the claim has been neither ended nor renewed since the store judged it, where its lease tells that."""
+    if not lapse.until:
+        return True
+    same = card is not None and card.state is State.CLAIMED and card.worker == lapse.claim.fence
+    return same and card is not None and card.until == lapse.until

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from taskpit.errors import Invalid, MissingExtra, Storage
-from taskpit.model import End, Result, Said, State, Task, Try, Verdict, Want
+from taskpit.model import Said, State, Task, Want
 from taskpit.store.postgres import libpq, schema, upkeep
 from taskpit.store.postgres.address import parse
 from taskpit.store.postgres.connection import Wire
@@ -279,25 +279,3 @@ def test_the_sql_of_an_upgrade_is_shown_and_nothing_done(server):
     assert "limit staging=2" in store.read(["T3"])[0].held
     store.close()
     server.sql("DROP SCHEMA planned CASCADE")
-
-
-def test_an_upgrade_takes_zero_bytes_out_of_what_is_there(server):
-    """One of them in a result kept every other from being pruned and archived."""
-    store = server.queue()
-    store.put([Task(id="A", title="a")])
-    (claim,) = store.claim(Want(worker="w", lease=60.0))
-    store.finish([End(claim=claim, attempt=Try(at=1.0, worker="w", kind="task"))])
-    (claim,) = store.claim(Want(worker="w", lease=60.0))
-    store.finish([End(claim=claim, result=Result(id="A", verdict=Verdict.DONE, output="old", finished=1.0))])
-    name, old = store.address.schema, r"\u0000\u0000 \\u0000 \\\u0000"
-    server.sql(f"UPDATE {name}.task SET result = left(result, -1) || %s", f',"reason":"{old}"}}')
-    server.sql(f"UPDATE {name}.attempt SET doc = left(doc, -1) || %s", f',"error":"{old}"}}')
-    with pytest.raises(Storage, match="Unicode"):
-        store.archive(0.0, dry_run=True)
-    server.sql(f"UPDATE {name}.meta SET version = 10")
-    assert schema.bring_up(Wire(parse(server.address(schema=name))), {}) == [11]
-    assert [mend.what for mend in store.archive(0.0, dry_run=True)] == ["A"]
-    (card,) = store.read(["A"])
-    kept = "\ufffd\ufffd \\u0000 \\\ufffd"
-    assert (card.result.reason, card.tries[0].error) == (kept, kept)
-    store.close()

@@ -15,6 +15,7 @@ import signal
 import subprocess
 import tempfile
 import time
+from collections.abc import Iterator
 
 import psycopg
 from waits import PATIENCE
@@ -194,6 +195,19 @@ class Server:
                 with contextlib.suppress(ChildProcessError):
                     os.waitpid(pid, os.WNOHANG)
             time.sleep(0.01)  # while one of them lives, its memory keeps a new server from starting
+
+    @contextlib.contextmanager
+    def frozen(self) -> Iterator[None]:
+        """All its processes are stopped: connections stay open, and nothing is answered."""
+        pids = [self.process.pid, *self._children()]
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            for pid in reversed(pids):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGCONT)
 
     def _stats(self) -> dict[int, list[str]]:
         """What the kernel tells of its processes, the first of them included."""

@@ -55,6 +55,8 @@ class Lapse(Value, frozen=True, kw_only=True):
     reason: str
     #: Whether a person has cancelled the task, and its holder was asked to stop.
     called_off: bool = False
+    #: The end of its lease as the card of the task shows it; 0 where the store does not tell.
+    until: float = 0.0
 
 
 class Mend(Value, frozen=True, kw_only=True):

@@ -33,7 +33,7 @@ LARGEST_INDEX = 4 << 30
 
 OLD = """
     SELECT t.id, t.doc, t.result, x.finished,
-           (SELECT array_agg(a.doc ORDER BY a.n) FROM {s}.attempt a WHERE a.id = t.id),
+           (SELECT pg_catalog.array_agg(a.doc ORDER BY a.n) FROM {s}.attempt a WHERE a.id = t.id),
            (SELECT string_agg(n.words, '' ORDER BY n.n) FROM {s}.note n WHERE n.id = t.id)
     FROM {s}.task t, LATERAL (SELECT (t.result::json ->> 'finished')::float8 AS finished) x
     WHERE t.state = 'd' AND t.archived IS NULL AND t.key > %(after)s

@@ -24,8 +24,8 @@ MANY = 1000
 
 CARDS = """
     SELECT t.id, t.state::text, t.doc, t.result, l.fence, l.seen, l.until, m.until,
-           (SELECT array_agg(a.doc ORDER BY a.n) FROM {s}.attempt a WHERE a.id = t.id),
-           (SELECT array_agg(x.n ORDER BY x.n) FROM {s}.late x WHERE x.id = t.id),
+           (SELECT pg_catalog.array_agg(a.doc ORDER BY a.n) FROM {s}.attempt a WHERE a.id = t.id),
+           (SELECT pg_catalog.array_agg(x.n ORDER BY x.n) FROM {s}.late x WHERE x.id = t.id),
            (SELECT string_agg(n.words, '' ORDER BY n.n) FROM {s}.note n WHERE n.id = t.id), t.archived
     FROM {s}.task t LEFT JOIN {s}.lease l ON l.id = t.id LEFT JOIN {s}.member m ON m.id = l.member
     WHERE t.id = ANY (%(ids)s) AND t.state <> 'w'
@@ -36,7 +36,7 @@ STATES = """
     FROM {s}.task t LEFT JOIN {s}.lease l ON l.id = t.id WHERE t.id = ANY (%(ids)s)
 """
 RUNNING = "SELECT l.id, l.touches, l.limits FROM {s}.lease l WHERE l.touches IS NOT NULL OR l.limits IS NOT NULL"
-STARTS = "SELECT x.key, array_agg(x.at) FROM {s}.start x WHERE x.at > %(after)s GROUP BY 1"
+STARTS = "SELECT x.key, pg_catalog.array_agg(x.at) FROM {s}.start x WHERE x.at > %(after)s GROUP BY 1"
 CIRCLE = """
     WITH RECURSIVE way (id, on_id, place) AS (
         SELECT n.id, n.on_id, n.place FROM {s}.need n WHERE n.id = ANY (%(ids)s)

@@ -131,7 +131,8 @@ class Changelog:
         """These lines are in the changelog, as they are."""
         sql = (
             "INSERT INTO {s}.event (at, worker, action, doc) "
-            "SELECT %(now)s, '', '', x.doc FROM unnest(%(docs)s::text[]) WITH ORDINALITY x(doc, n) ORDER BY x.n "
+            "SELECT %(now)s, '', '', x.doc "
+            "FROM pg_catalog.unnest(%(docs)s::text[]) WITH ORDINALITY x(doc, n) ORDER BY x.n "
             "RETURNING 1"
         )
         docs = [as_json(event.as_dict()) for event in events]

@@ -12,6 +12,7 @@ import time
 
 from taskpit.errors import Unavailable, Unknown
 from taskpit.store.postgres.address import quoted, unreadable, without_secrets
+from taskpit.store.postgres.contact import Contact
 from taskpit.store.postgres.libpq import Connection, ServerError, is_readable
 from taskpit.store.postgres.server_errors import IN_USE, is_gone, is_undone, translate
 
@@ -33,8 +34,9 @@ LOCK = 5.0
 MEET = """
     SELECT pg_backend_pid(), (
         SELECT max(set_config(x.name, x.value, false))
-        FROM (VALUES ('statement_timeout', %(limit)s), ('lock_timeout', %(lock)s)) x(name, value)
-        WHERE pg_backend_pid() = %(pid)s AND current_setting(x.name) = '0')
+        FROM (VALUES ('statement_timeout', %(limit)s), ('lock_timeout', %(lock)s),
+                     ('search_path', 'pg_catalog, pg_temp')) x(name, value)
+        WHERE pg_backend_pid() = %(pid)s AND (current_setting(x.name) = '0' OR x.name = 'search_path'))
 """
 #: What was undone since others were in the way is tried this often; what they had locked, until patience is over.
 TURNS = 50
@@ -60,6 +62,8 @@ class Wire:
         self.pooled = bool(address.pooled)
         #: What was asked, with that in its place.
         self._texts: dict[str, str] = {}
+        #: For how long the server has answered.
+        self.contact = Contact()
         self._spare: list[Connection] = []
         self._turn = threading.Lock()
         self._met = False
@@ -105,7 +109,8 @@ class Wire:
         `slow`: it may take as long as it does.
         """
         text = self._texts.get(sql) or self._texts.setdefault(sql, sql.replace("{s}", self.schema))
-        until, pause, turns, again = time.monotonic() + self.address.patience, FIRST, 0, False
+        began = time.monotonic()
+        until, pause, turns, again = began + self.address.patience, FIRST, 0, False
         while True:
             connection = None
             try:
@@ -117,9 +122,12 @@ class Wire:
                     connection.close()
                 else:
                     self._give(connection)
+                    self.contact.succeeded(began)
                 return rows
             except ServerError as error:
                 turns += 1
+                if connection is None or not connection.is_usable:
+                    self.contact.failed()
                 again = self._was_refused(error, connection, again=again, repeat=repeat, turns=turns, until=until)
             time.sleep(pause * (0.5 + os.urandom(1)[0] / 510))
             pause = min(pause * 2, LONGEST)

@@ -126,13 +126,13 @@ def upgrade_script(text: str) -> tuple[list[int], str]:
     _need_driver()
     from taskpit.store.postgres.address import parse, quoted
     from taskpit.store.postgres.connection import Wire
-    from taskpit.store.postgres.schema import missing, texts
+    from taskpit.store.postgres.schema import PINNED, missing, texts
 
     address = parse(text)
     steps = missing(Wire(address))
     if not steps:
         return [], ""
-    told = ["BEGIN;", f"CREATE SCHEMA IF NOT EXISTS {quoted(address.schema)};"][: 1 + (steps[0].version == 1)]
+    told = ["BEGIN;", PINNED, f"CREATE SCHEMA IF NOT EXISTS {quoted(address.schema)};"][: 2 + (steps[0].version == 1)]
     for step in steps:
         told += [f"-- version {step.version}", *texts(step, address.schema)]
     return [step.version for step in steps], "\n".join([*told, "COMMIT;"])

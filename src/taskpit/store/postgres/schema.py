@@ -35,6 +35,10 @@ LOCK = 1953720679
 LOCK_SECONDS, TURNS = 2, 30
 
 
+#: Names without a schema mean the server's own functions: another login's, in a schema before it, would run as us.
+PINNED = "SET LOCAL search_path = pg_catalog, pg_temp;"
+
+
 class Migration(Value, frozen=True, kw_only=True):
     """One step: what is run, and the oldest version whose programs still work afterwards."""
 
@@ -55,6 +59,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     Migration(version=9, serves=1, files=("0008_files.sql", "0003_ends.sql")),
     Migration(version=10, serves=1, files=("0003_ends.sql",)),
     Migration(version=11, serves=1, files=("0009_zeros.sql", "0003_ends.sql")),
+    Migration(version=12, serves=1, files=("0010_contact.sql", "0002_verbs.sql", "0003_ends.sql")),
 )
 
 
@@ -138,6 +143,7 @@ def _migrate(connection: Connection, address: PostgresAddress) -> list[int]:
         raise Storage(f"the server is PostgreSQL {connection.version // 10000}; 13 is the oldest that will do")
     schema, done = address.schema, []
     connection.execute("BEGIN")
+    connection.execute(PINNED)
     connection.execute("SELECT pg_advisory_xact_lock(%(lock)s, hashtext(%(schema)s))", {"lock": LOCK, "schema": schema})
     connection.execute(f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'; SET LOCAL statement_timeout = 0")
     there = connection.execute("SELECT to_regnamespace(%(schema)s) IS NOT NULL", {"schema": quoted(schema)})[0][0]
@@ -183,7 +189,8 @@ def look(wire: Wire) -> Meta:
         "current_setting('synchronous_standby_names'), current_setting('full_page_writes'), "
         "(SELECT c.relnamespace || '/' || d.oid FROM pg_class c, pg_database d "
         "WHERE c.oid = m.tableoid AND d.datname = current_database()), "
-        "(SELECT c.system_identifier::text FROM pg_control_system() c), to_jsonb(m) ->> 'system' FROM {s}.meta m"
+        "(SELECT c.system_identifier::text FROM pg_control_system() c), "
+        "pg_catalog.to_jsonb(m) ->> 'system' FROM {s}.meta m"
     )
     try:
         rows = wire.ask(sql)

@@ -19,6 +19,7 @@ from taskpit.store.postgres.archive import Archive
 from taskpit.store.postgres.cards import Look
 from taskpit.store.postgres.changelog import Changelog
 from taskpit.store.postgres.connection import Wire
+from taskpit.store.postgres.contact import ContactKeeper
 from taskpit.store.postgres.opening import leave_address, leave_place, papers_of
 from taskpit.store.postgres.row_text import UNREADABLE, Lapsed, as_ending, as_item, as_json, as_row, is_plain, read_task
 from taskpit.store.postgres.wakeup import Listening
@@ -103,6 +104,7 @@ class PostgresStore:
         self._limits = as_json(dict(self.config.limits))
         self._members: dict[str, PostgresMember] = {}
         self._signed = 0.0
+        self._contact = ContactKeeper(self._note_contact, self._leases)
         #: When it was last looked whether dead rows lie in the way; a process that comes and goes never looks.
         self._raised = time.monotonic()
         self._turn = threading.Lock()
@@ -322,6 +324,8 @@ class PostgresStore:
         if row[0] is None:
             raise Lost(f"a living process already works here as {worker}", worker=worker)
         member = PostgresMember(worker, row[0], lease, self._leave)
+        if self._given is None:  # a test's clock knows no outage
+            self._contact.start()
         self._own_papers()
         leave_address(self._papers, self.address.whole)  # what it runs finds the queue by its papers
         with self._turn:
@@ -338,6 +342,16 @@ class PostgresStore:
             if self._members.get(member.worker) is member:
                 del self._members[member.worker]
         self._ask("DELETE FROM {s}.member m WHERE m.id = %(number)s RETURNING 1", number=member.number)
+
+    def _leases(self) -> list[float]:
+        """The leases of our workers that stay."""
+        with self._turn:
+            return [member.lease for member in self._members.values()]
+
+    def _note_contact(self) -> None:
+        # Not waiting for the disk: a note lost in a crash makes the gap longer, never shorter.
+        self._ask("SELECT set_config('synchronous_commit', 'off', true), {s}.note_contact(%(now)s)")
+        self._sign()
 
     def _dead(self) -> list[int]:
         """Workers of this machine whose process is gone."""
@@ -358,36 +372,36 @@ class PostgresStore:
                 return
             self._signed = time.monotonic()
         self._ask(
-            "UPDATE {s}.member m SET until = {s}.time_of(%(now)s) + %(lease)s, lease = %(lease)s "
+            "UPDATE {s}.member m SET until = {s}.time_of(%(now)s) + %(lease)s, lease = %(lease)s, graced = 0 "
             "WHERE m.id = ANY (%(ids)s) RETURNING 1",
             ids=[one.number for one in members],
             lease=max(one.lease for one in members),
         )
 
     def lapsed(self, *, dry_run: bool = False) -> list[Lapse]:
-        """Those past their end that could have been renewed, and those of workers that stayed and are gone."""
+        """Those past their end that could have been renewed, and those of workers that stayed and are gone.
+
+        After a break in our own contact, those whose lease is shorter than the time since then are left alone.
+        """
         schema.look(self.wire)  # a sweep comes often: whether this program may still work here is asked again
         dead = self._dead()
-        rows = self._ask(
-            "SELECT t.id, t.doc, l.worker, l.fence, l.until, l.member IS NOT NULL AND m.id IS NULL, "
-            "EXISTS (SELECT FROM {s}.stop p WHERE p.id = l.id) "
-            "FROM (SELECT {s}.time_of(%(now)s) AS now, {s}.up_since(%(now)s) AS up OFFSET 0) x, "
-            "{s}.lease l JOIN {s}.task t ON t.id = l.id AND t.state = 'o' "
-            "LEFT JOIN {s}.member m ON m.id = l.member AND NOT m.id = ANY (%(dead)s) "
-            "WHERE greatest(l.until, x.up + l.until - l.seen) < x.now OR (l.member IS NOT NULL AND m.id IS NULL)",
-            dead=dead,
-        )
+        rows = self._ask("SELECT * FROM {s}.lapsed(%(dead)s::bigint[], %(dry)s, %(now)s)", dead=dead, dry=dry_run)
         if dead and not dry_run:
             self._ask("DELETE FROM {s}.member m WHERE m.id = ANY (%(dead)s) RETURNING 1", dead=dead)
-        return [self._lapse(*row) for row in rows]
+        lasts = self.wire.contact.lasts
+        return [
+            self._lapse(*row, gone=gone, called_off=called_off)
+            for *row, seconds, gone, called_off in rows
+            if gone or self._given or lasts(seconds)
+        ]
 
     def _lapse(
-        self, task_id: str, doc: str, worker: str, fence: str, until: float, gone: bool, called_off: bool
+        self, task_id: str, doc: str, worker: str, fence: str, until: float, *, gone: bool, called_off: bool
     ) -> Lapse:
         task = read_task(doc, task_id)
         reason = f"{worker} is dead" if gone else f"{fence} did not renew"
         claim = Lapsed(task=task, worker=worker, fence=fence, attempt=task.attempts + 1, ended=until)
-        return Lapse(claim=claim, reason=reason, called_off=called_off)
+        return Lapse(claim=claim, reason=reason, called_off=called_off, until=until)
 
     # -- keeping -----------------------------------------------------------------------------------
 
@@ -536,6 +550,7 @@ class PostgresStore:
 
     def close(self) -> None:
         """No connection is open."""
+        self._contact.close()
         self._bell.close()
         self.wire.close()
 

@@ -147,7 +147,7 @@ HINDRANCES = """
     SELECT 'no autovacuum', 'the server', 'autovacuum is off' WHERE current_setting('autovacuum') <> 'on'
     UNION ALL
     SELECT 'no autovacuum', c.relname, 'autovacuum_enabled is off for this table'
-        FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace, unnest(c.reloptions) o(said)
+        FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace, pg_catalog.unnest(c.reloptions) o(said)
         WHERE n.nspname = %(schema)s AND o.said IN ('autovacuum_enabled=false', 'autovacuum_enabled=off')
 """
 

@@ -9,26 +9,53 @@ $$ BEGIN RETURN coalesce(p_now, extract(epoch FROM clock_timestamp())::float8); 
 CREATE OR REPLACE FUNCTION {s}.epoch() RETURNS bigint LANGUAGE plpgsql VOLATILE AS
 $$ BEGIN RETURN ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::bigint; END $$;
 
--- Since when anybody could renew: when it was first asked after the server's start, or after it took over from another.
--- Not the start itself: a server that was killed reads its log first, for as long as that takes. Nothing lapses before
--- that and the time it was asked for: who could not renew has not failed to.
-CREATE OR REPLACE FUNCTION {s}.up_since(p_now float8) RETURNS float8 LANGUAGE plpgsql VOLATILE AS $$
-DECLARE served float8;
+-- -- outages -------------------------------------------------------------------------------------
+
+-- When the server was last reached; never, if it has restarted or another has taken over since, which may have lost renewals.
+CREATE OR REPLACE FUNCTION {s}.last_contact() RETURNS float8 LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    RETURN coalesce((SELECT c.at FROM {s}.contact c
+                     WHERE c.epoch = {s}.epoch() AND c.at > extract(epoch FROM pg_postmaster_start_time())), '-infinity');
+END $$;
+
+-- Note that the server was reached. A gap since the last note is an outage for every lease that it exceeds a tenth of.
+-- A test's clock says nothing about the server.
+CREATE OR REPLACE FUNCTION {s}.note_contact(p_now float8) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE w_now float8 := {s}.time_of(p_now); w_at float8; w_gap float8;
 BEGIN
     IF p_now IS NOT NULL THEN
-        RETURN 0;  -- a test's clock knows nothing of the server's
-    ELSIF pg_is_in_recovery() THEN
-        RETURN extract(epoch FROM clock_timestamp());
+        RETURN;
     END IF;
-    SELECT l.since INTO served FROM {s}.life l WHERE l.epoch = {s}.epoch();
-    IF NOT FOUND OR served < extract(epoch FROM pg_postmaster_start_time()) THEN
-        served := extract(epoch FROM clock_timestamp());
-        IF current_setting('transaction_read_only') = 'off' AND has_table_privilege('{q}.life', 'INSERT') THEN
-            INSERT INTO {s}.life (epoch, since) VALUES ({s}.epoch(), served)
-                ON CONFLICT (epoch) DO UPDATE SET since = excluded.since;
-        END IF;
+    w_at := {s}.last_contact();
+    IF w_at <= w_now AND w_now - w_at < 0.02 THEN
+        RETURN;  -- another process has just noted it
     END IF;
-    RETURN served;
+    INSERT INTO {s}.contact (at, epoch) VALUES ('-infinity', 0) ON CONFLICT DO NOTHING;
+    PERFORM 1 FROM {s}.contact c FOR UPDATE;  -- the statements after this one see what the others noted
+    w_now := {s}.time_of(p_now);
+    w_gap := w_now - {s}.last_contact();
+    IF w_gap > 0.1 THEN  -- the tenth of a lease of one second
+        DELETE FROM {s}.outage o WHERE o.seconds <= w_gap OR o.ended + 10 * o.seconds < w_now;
+        INSERT INTO {s}.outage (ended, seconds) VALUES (w_now, w_gap);
+    END IF;
+    UPDATE {s}.contact c SET at = w_now, epoch = {s}.epoch();
+END $$;
+
+-- The end of the last outage that counts for a lease of so many seconds: it lasts at least that long after it.
+CREATE OR REPLACE FUNCTION {s}.calm_since(p_seconds float8, p_now float8) RETURNS float8 LANGUAGE plpgsql VOLATILE AS $$
+DECLARE w_now float8 := {s}.time_of(p_now);
+BEGIN
+    RETURN CASE WHEN p_now IS NOT NULL THEN 0
+           WHEN w_now - {s}.last_contact() > greatest(p_seconds / 10, 0.1) THEN w_now
+           ELSE coalesce((SELECT max(o.ended) FROM {s}.outage o WHERE o.seconds > p_seconds / 10), 0) END;
+END $$;
+
+-- Whether a lease of so many seconds that ended at p_until may be taken from its holder.
+CREATE OR REPLACE FUNCTION {s}.may_lapse(p_until float8, p_seconds float8, p_graced float8, p_now float8) RETURNS boolean
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE w_now float8 := {s}.time_of(p_now);
+BEGIN
+    RETURN p_until < w_now AND ((p_graced > 0 AND p_graced < w_now) OR {s}.calm_since(p_seconds, p_now) + p_seconds <= w_now);
 END $$;
 
 -- -- where claims begin to look -----------------------------------------------------------------
@@ -702,7 +729,7 @@ DECLARE w_now float8 := {s}.time_of(p_now); said text[] := array_fill('lost'::te
 BEGIN
     PERFORM set_config('synchronous_commit', 'off', true);  -- a renewal that a crash takes is made again soon
     FOR place IN
-        UPDATE {s}.lease l SET until = w_now + p_lease, seen = w_now
+        UPDATE {s}.lease l SET until = w_now + p_lease, seen = w_now, graced = 0
         FROM (SELECT x.* FROM unnest(p_ids, p_fences) WITH ORDINALITY x(id, fence, n) ORDER BY x.id OFFSET 0) g
         WHERE l.id = g.id AND l.fence = g.fence RETURNING g.n LOOP
         said[place] := 'ok';

@@ -317,11 +317,14 @@ RETURNS {s}.lock LANGUAGE plpgsql AS $$
 DECLARE w_now float8 := {s}.time_of(p_now); held {s}.lock;
         first bigint := ({s}.epoch() - 1) << 40;  -- numbers grow across a fail-over that lost some
 BEGIN
+    PERFORM {s}.note_contact(p_now);
     INSERT INTO {s}.lock (name, holder, kind, number, acquired, expires) VALUES (p_name, NULL, p_kind, 0, 0, 0)
         ON CONFLICT (name) DO NOTHING;
     SELECT l.* INTO held FROM {s}.lock l WHERE l.name = p_name FOR UPDATE;
     IF held.holder IS DISTINCT FROM p_holder THEN
-        IF held.holder IS NOT NULL AND greatest(held.expires, {s}.up_since(p_now) + held.seconds) >= w_now THEN
+        IF held.holder IS NOT NULL AND NOT {s}.may_lapse(held.expires, held.seconds, held.graced, p_now) THEN
+            UPDATE {s}.lock l SET graced = w_now + held.seconds
+                WHERE l.name = p_name AND held.expires < w_now AND held.graced = 0;
             RETURN held;
         END IF;
         held.number := greatest(held.number, first) + 1;
@@ -329,14 +332,14 @@ BEGIN
         held.kind := p_kind;
     END IF;
     UPDATE {s}.lock l SET holder = p_holder, kind = held.kind, number = held.number, acquired = held.acquired,
-           expires = w_now + p_seconds, seconds = p_seconds WHERE l.name = p_name RETURNING l.* INTO held;
+           expires = w_now + p_seconds, seconds = p_seconds, graced = 0 WHERE l.name = p_name RETURNING l.* INTO held;
     RETURN held;
 END $$;
 
 CREATE OR REPLACE FUNCTION {s}.keep_lock(p_name text, p_holder text, p_number bigint, p_seconds float8, p_now float8) RETURNS boolean
 LANGUAGE plpgsql AS $$
 BEGIN
-    UPDATE {s}.lock l SET expires = {s}.time_of(p_now) + p_seconds, seconds = p_seconds
+    UPDATE {s}.lock l SET expires = {s}.time_of(p_now) + p_seconds, seconds = p_seconds, graced = 0
         WHERE l.name = p_name AND l.holder = p_holder AND p_number IN (0, l.number);
     RETURN FOUND;
 END $$;
@@ -352,11 +355,15 @@ END $$;
 -- The number of a worker that stays; NULL if the name is in use. p_dead are those whose process is known to be gone.
 CREATE OR REPLACE FUNCTION {s}.join_as(p_worker text, p_host text, p_pid bigint, p_born text, p_lease float8, p_dead bigint[],
     p_again boolean, p_now float8) RETURNS bigint LANGUAGE plpgsql AS $$
-DECLARE w_now float8 := {s}.time_of(p_now); up float8 := {s}.up_since(p_now); made bigint;
+DECLARE w_now float8 := {s}.time_of(p_now); made bigint;
 BEGIN
+    PERFORM {s}.note_contact(p_now);
+    UPDATE {s}.member m SET graced = w_now + m.lease
+        WHERE m.worker = p_worker AND m.until < w_now AND m.graced = 0 AND NOT {s}.may_lapse(m.until, m.lease, 0, p_now);
     DELETE FROM {s}.member m WHERE m.worker = p_worker AND (m.id = ANY (p_dead) OR (
-        greatest(m.until, up + m.lease) < w_now AND NOT EXISTS (
-            SELECT 1 FROM {s}.lease l WHERE l.member = m.id AND greatest(l.until, up + l.until - l.seen) >= w_now)));
+        {s}.may_lapse(m.until, m.lease, m.graced, p_now) AND NOT EXISTS (
+            SELECT 1 FROM {s}.lease l
+            WHERE l.member = m.id AND NOT {s}.may_lapse(l.until, l.until - l.seen, l.graced, p_now))));
     INSERT INTO {s}.member (worker, host, pid, born, until, lease)
         VALUES (p_worker, p_host, p_pid, p_born, w_now + p_lease, p_lease)
         ON CONFLICT (worker) DO NOTHING RETURNING member.id INTO made;
@@ -365,6 +372,29 @@ BEGIN
             WHERE m.worker = p_worker AND m.host = p_host AND m.pid = p_pid AND m.born = p_born;
     END IF;
     RETURN made;
+END $$;
+
+-- Claims that may be given back: of workers that are gone, and those that were not renewed although they could have been.
+-- A lease that expired in an outage gets the time of one more lease first; not if p_dry, which changes nothing.
+CREATE OR REPLACE FUNCTION {s}.lapsed(p_dead bigint[], p_dry boolean, p_now float8)
+RETURNS TABLE (id text, doc text, worker text, fence text, until float8, seconds float8, gone boolean, stopped boolean)
+LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE w_now float8;
+BEGIN
+    IF NOT p_dry THEN
+        PERFORM {s}.note_contact(p_now);
+        w_now := {s}.time_of(p_now);
+        UPDATE {s}.lease l SET graced = w_now + l.until - l.seen
+            WHERE l.until < w_now AND l.graced = 0 AND NOT {s}.may_lapse(l.until, l.until - l.seen, 0, p_now);
+    END IF;
+    RETURN QUERY
+        SELECT x.id, t.doc, x.worker, x.fence, x.until, x.seconds, x.gone,
+               EXISTS (SELECT 1 FROM {s}.stop p WHERE p.id = x.id)
+        FROM (SELECT l.*, l.until - l.seen AS seconds, l.member IS NOT NULL AND m.id IS NULL AS gone
+              FROM {s}.lease l LEFT JOIN {s}.member m ON m.id = l.member AND NOT m.id = ANY (p_dead)) x
+        JOIN {s}.task t ON t.id = x.id AND t.state = 'o'
+        WHERE x.gone OR {s}.may_lapse(x.until, x.seconds, x.graced, p_now);
 END $$;
 
 -- Whoever sleeps is woken; in a transaction of its own that need not be on the disk.
@@ -473,5 +503,9 @@ BEGIN
         END LOOP;
         EXECUTE format('ALTER FUNCTION %s SET plan_cache_mode = force_generic_plan', verb);
         EXECUTE format('ALTER FUNCTION %s SET lock_timeout = %L', verb, '5s');  -- then it is undone, and tried again
+    END LOOP;
+    -- No function or operator of another login is found in place of the server's own, in the worker's session.
+    FOR verb IN SELECT p.oid::regprocedure::text FROM pg_proc p WHERE p.pronamespace = '{q}'::regnamespace LOOP
+        EXECUTE format('ALTER FUNCTION %s SET search_path = pg_catalog, pg_temp', verb);
     END LOOP;
 END $$;

@@ -5,6 +5,7 @@
 --   {worker}  puts, claims, finishes, locks, sweeps; does not change settings
 --   {reader}  only looks
 BEGIN;
+SET LOCAL search_path = pg_catalog, pg_temp;
 DO $$ DECLARE name text; BEGIN
     FOREACH name IN ARRAY ARRAY['{owner_text}', '{worker_text}', '{reader_text}'] LOOP
         IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = name) THEN EXECUTE format('CREATE ROLE %I NOLOGIN', name); END IF;
