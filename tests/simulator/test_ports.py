@@ -1,0 +1,142 @@
+"""The simulated ports answer as the real ones do: values, errors, links, sizes, notifications and locks."""
+
+from __future__ import annotations
+
+import os
+import random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from disk import Disk
+from machine import Machine, SimFiles
+from scheduler import World
+from test_disk import PLACES, SEQUENCES
+
+from taskpit.store.plain.files import Files
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FOLDERS, NAMES = ("food", "claimed", ".taskpit/open"), ("x", "y", "z")
+CHANGES = (
+    *("create", "create", "create", "append", "write_at", "link", "link", "move", "move", "replace", "exchange"),
+    *("remove", "remove", "make_dir", "remove_dir", "set_times", "set_mode", "sync", "sync_dir"),
+)
+
+
+class Ports:
+    """One real and one simulated port that get the same calls."""
+
+    def __init__(self, root: str, chance: random.Random) -> None:
+        self.chance = chance
+        world = World(0, tick=1000, burst=1, limit=1 << 40)
+        machine = Machine(world, Disk(world.now), 0)
+        self.process = world.process("p")
+        self.ports: tuple[Any, Any] = (SimFiles(machine, self.process), Files(root))
+        self.history: list[str] = []
+        self.handles: list[tuple[Any, Any]] = []
+        for port in self.ports:
+            for folder in FOLDERS:
+                port.make_dir(folder)
+            port.create("text", b"")
+        self.watches = [port.watch(["food", "claimed"]) for port in self.ports]
+        self.locks = [[port.lock_file("lock") for _ in range(2)] for port in self.ports]
+
+    def path(self, *whole: str) -> str:
+        """A name in a folder; the port may know a folder that is moved under its old name for a second."""
+        chance = self.chance
+        if chance.random() < 0.08:
+            return chance.choice(("none/x", "text/y", "food/../x", "lock", *whole))
+        return f"{chance.choice(FOLDERS)}/{chance.choice(NAMES)}"
+
+    def choose(self) -> tuple[str, tuple[Any, ...], dict[str, Any]]:
+        chance = self.chance
+        looks = ("stat", "read", "piece", "names", "scan", "entries", "may_write", "is_locked", "open")
+        call = chance.choice((*CHANGES, *looks, "take", "drop", "is_current", "text", "changes"))
+        data = chance.choice((b"", b"short", b"long" * 2000))
+        options: dict[str, dict[str, Any]] = {
+            "create": {"modified": chance.choice((None, 1.5e9)), "sync": chance.random() < 0.3},
+            "write_at": {"cut": chance.random() < 0.5},
+            "sync": {"touch": chance.choice((None, 1.4e9))},
+        }
+        more: dict[str, tuple[Any, ...]] = {
+            "create": (data,),
+            "append": (data,),
+            "write_at": (chance.choice((0, 3, 9000)), data),
+            "set_times": (chance.choice((None, 1.6e9 + 0.123)),),
+            "set_mode": (0o640,),
+            "read": (chance.choice((100, 100_000)),),
+            "piece": (chance.choice((0, 4, -4, -9000)), 6),
+            **dict.fromkeys(("link", "move", "replace", "exchange"), (self.path(),)),
+        }
+        if call in ("names", "scan", "entries", "sync_dir"):
+            args: tuple[Any, ...] = (chance.choice((*FOLDERS, "none", "text", "")),)
+        elif call in ("take", "drop", "is_current", "text"):
+            args = (chance.randrange(2), data[:7])
+        elif call == "changes":
+            args = ()
+        else:
+            args = (self.path(*(() if call in more else ("food", ".taskpit"))), *more.get(call, ()))
+        return call, args, options.get(call, {})
+
+    def carry_out(self, side: int, call: str, args: tuple[Any, ...], options: dict[str, Any]) -> object:
+        port = self.ports[side]
+        try:
+            if call in ("take", "drop", "is_current"):
+                return getattr(self.locks[side][args[0]], call)()
+            if call == "text":
+                self.locks[side][args[0]].write(args[1])
+                return self.locks[side][args[0]].read()
+            if call == "changes":
+                return self.watches[side].changes()
+            return plain(call, getattr(port, call)(*args, **options))
+        except OSError as error:
+            return type(error).__name__, error.errno
+
+    def act(self) -> None:
+        call, args, options = self.choose()
+        self.history.append(f"{call} {args} {options}".replace("long" * 2000, "..."))
+        simulated, real = (self.carry_out(side, call, args, options) for side in (0, 1))
+        assert simulated == real, "\n".join(self.history[-15:])
+        rows = [plain("scan", [row for folder in FOLDERS for row in port.scan(folder)]) for port in self.ports]
+        assert rows[0] == rows[1], "\n".join(self.history[-15:])
+
+
+def plain(call: str, answer: Any) -> object:
+    """What must be the same of an answer."""
+    if isinstance(answer, os.stat_result):
+        is_folder = answer.st_mode & 0o40000
+        seconds = answer.st_mtime_ns if answer.st_mtime < 1.7e9 else "now"
+        return ("folder",) if is_folder else (answer.st_nlink, answer.st_size, seconds)
+    if call == "names":
+        return sorted(answer)
+    if call in ("entries", "scan"):
+        rows = [(row[0], row[2] if call == "entries" else plain("stat", row[1])) for row in answer]
+        return sorted(rows, key=str)
+    if call == "read":
+        return answer[0], plain("stat", answer[1])
+    if call == "open":
+        with answer:
+            answer.set_times(1.3e9)
+            return answer.piece(2, 5), plain("stat", answer.stat)
+    return answer
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_random_calls_of_the_port_answer_the_same(tmp_path: Path, place: str) -> None:
+    for seed in range(SEQUENCES):
+        root = f"{place or tmp_path}/port-{seed}"
+        os.mkdir(root)
+        ports = Ports(root, random.Random(f"port:{seed}"))
+        try:
+            for _ in range(120):
+                ports.act()
+        finally:
+            ports.ports[1].close()
+
+
+def test_the_simulated_port_has_the_methods_of_the_real_one() -> None:
+    """A new method of the port needs a simulated one."""
+    internal = {"after_fork", "folder"}
+    methods = {name for name in vars(Files) if not name.startswith("_")} - internal
+    assert methods == {name for name in vars(SimFiles) if not name.startswith("_")}
