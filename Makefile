@@ -16,7 +16,7 @@ MODULES ?= src/taskpit/store src/taskpit/queue.py src/taskpit/policy.py src/task
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick check check-style check-types read-tests test-failed test-moody test-matrix test-branches test-mutants format clean test-all test-agents outages faults soak bench bench-postgres pictures docs reference audit sbom build
+.PHONY: help demo test quick check check-style check-types read-tests test-moody test-matrix test-branches test-mutants format clean test-all test-agents outages faults soak bench bench-postgres pictures docs reference audit sbom build
 
 help:  ## what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -27,11 +27,6 @@ demo: $(VENV)/installed  ## a snake pit and its crew at work, in a temporary fol
 test: $(VENV)/dev  ## everything a change must pass
 	@$(MAKE) --no-print-directory -j3 -Otarget check read-tests
 	$(BIN)/pytest -n $(JOBS) --dist worksteal --costs
-
-test-failed: $(VENV)/dev  ## the tests that failed in the last run, one after another
-	@test -s .pytest_cache/v/cache/lastfailed || { echo "No test failed in the last run: what was red is above."; exit 1; }
-	@echo "These tests were red and run again by themselves:"
-	$(BIN)/pytest -v --randomly-seed=last --randomly-dont-reorganize --last-failed --last-failed-no-failures none
 
 quick: $(VENV)/dev  ## what one runs while editing: half a minute (QUICK=tests/cli: those)
 	$(BIN)/pytest -n $(JOBS) -q --durations=3 $(QUICK)

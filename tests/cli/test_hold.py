@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from shlex import quote
 
 import pytest
 from waits import PATIENCE
@@ -391,7 +392,7 @@ def test_a_split_of_what_is_done_just_then_names_no_parts(pit, monkeypatch):
 
 def test_split_waits_for_the_children_who_inherit(pit, place):
     """B2: the parent ended, its check was skipped, what needed it was released; children lost tags and priority."""
-    pit("add", "big one", "--tag", "web", "--priority", "7", "--check", f"test -e {place}/whole")
+    pit("add", "big one", "--tag", "web", "--priority", "7", "--check", f"test -e {quote(f'{place}/whole')}")
     pit("add", "after it", "--needs", "1")
     answer = pit("split", "1", "design", "build")  # nobody's claim: that of a person's hand for a moment
 

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from shlex import quote
 
 import pytest
 from boxes import LAYOUTS, clean_environment, make_fast, pit
@@ -76,7 +77,7 @@ def test_nothing_in_a_task_runs(layout, tmp_path):
         os.utime(path, (1, 1))
     script = 'cat "$1" "$2" >/dev/null; echo worked > "$3"'
     words = ("--", "sh", "-c", script, "sh", "{task_file}", "{prompt_file}", "{result_file}")
-    answer = work(root, *words, env={"TRAP": f"touch {trap}"})
+    answer = work(root, *words, env={"TRAP": f"touch {quote(str(trap))}"})
     done = pit("-C", root, "list", "--state", "done", "--json").data
     assert len(done) == len(TRAPS), (answer.stdout, answer.stderr, pit("-C", root, "list").out)
     for words in ("list", "log", "stats", "doctor", "export"):
@@ -91,6 +92,6 @@ def test_the_check_does_run(layout, tmp_path):
     """Or the test above would prove nothing: the same trap as a check is sprung."""
     root = make_fast(tmp_path / "queue", layout)
     trap = tmp_path / "trap"
-    pit("-C", root, "add", "x", "--check", f"touch {trap}")
+    pit("-C", root, "add", "x", "--check", f"touch {quote(str(trap))}")
     work(root, "--", "true")
     assert trap.exists()

@@ -38,8 +38,9 @@ PAD = "x" * 200_000
 #: What each program does with the lines of a file: write the first as the second, once the one before was taken: so
 #: somebody waits for it.
 LINES = """
+set -e
 taken() { while [ "${1%%.yaml}" = "$1" ] && [ -e "$1" ]; do sleep 0.01; done; }  # a work item's file stays where it is
-while read -r from to; do %s; taken "$to"; done < "$1"
+while read -r from && read -r to; do %s; taken "$to"; done < "$1"
 """
 SHELL = LINES % '{ head -c 100 "$from"; sleep 0.005; tail -c +101 "$from"; } | cat > "$to"'
 COPY = LINES % 'cp "$from" "$to"'
@@ -51,8 +52,8 @@ def taken(path):
         time.sleep(0.01)
 """
 PYTHON = f"""{TAKEN}
-for line in open(sys.argv[1], encoding="utf-8"):
-    source, target = line.split()
+lines = open(sys.argv[1], encoding="utf-8").read().splitlines()
+for source, target in zip(lines[::2], lines[1::2]):
     text = open(source, encoding="utf-8").read()
     with open(target, "w", encoding="utf-8") as file:
         file.write(text[:30])
@@ -71,8 +72,8 @@ def fill(path, text, flags):
     for at in range(0, len(text), 65536):
         os.write(fd, text[at : at + 65536])
     os.close(fd)
-for number, line in enumerate(open(sys.argv[1], encoding="utf-8")):
-    source, target = line.split()
+lines = open(sys.argv[1], encoding="utf-8").read().splitlines()
+for number, (source, target) in enumerate(zip(lines[::2], lines[1::2])):
     text = open(source, "rb").read()
     if number % 3 == 0:
         fill(target, b"", os.O_CREAT)
@@ -134,10 +135,14 @@ def test_a_waiting_pool_takes_nothing_that_is_still_being_written(layout, told, 
         until(lambda: "-4" in "".join(os.listdir(f"{root}/.taskpit/workers")))
         writers += [subprocess.Popen([*WRITERS[kind], lists[kind]], stderr=subprocess.PIPE) for kind in kinds]
         queue = Queue.open(root)
-        while not (ended := all_ended(queue, many * len(kinds))) and pool.poll() is None:
-            time.sleep(1.0)  # to count them costs as much as to run one, and the pool shall have the machine
-        assert pool.poll() is None, read(f"{tmp_path}/said")
-        assert ended == {State.FAILED: many * len(kinds)}
+
+        def ended():
+            assert pool.poll() is None, read(f"{tmp_path}/said")
+            for kind, writer in zip(kinds, writers, strict=True):
+                assert not writer.poll(), f"The writer {kind} failed: {writer.communicate()[1]!r}"
+            return all_ended(queue, many * len(kinds))
+
+        assert until(ended, seconds=2000) == {State.FAILED: many * len(kinds)}
         assert [(writer.communicate()[1], writer.returncode) for writer in writers] == [(b"", 0)] * len(kinds)
         assert os.listdir(f"{root}/.taskpit/quarantine") == []
         queue.close()
@@ -148,18 +153,19 @@ def test_a_waiting_pool_takes_nothing_that_is_still_being_written(layout, told, 
 
 
 def prepare(root, layout, kind, many):
-    """A file with lines, each a text and where it is to be written."""
+    """A file with two lines for each task: its text, and where it is to be written."""
     place, text = TASKS[layout]
-    made, lines = f"{root}/.made-{kind}", []
+    made, lines, first = f"{root}/.made-{kind}", [], ""
     os.mkdir(made)
     for number in range(1, many + 1):
         name = f"{list(WRITERS).index(kind) + 1}{number:05d}" if layout == "activities" else f"{kind}{number}"
-        lines.append(f"{made}/{name} {root}/{place.format(name)}\n")
+        lines.append(f"{made}/{name}\n{root}/{place.format(name)}\n")
         os.makedirs(os.path.dirname(f"{root}/{place.format(name)}"), exist_ok=True)
         if number == 1 or "@" in text:
             write(f"{made}/{name}", text.replace("@", name))
+            first = f"{made}/{name}"
         else:
-            os.link(lines[0].split()[0], f"{made}/{name}")
+            os.link(first, f"{made}/{name}")
     write(f"{made}/lines", "".join(lines))
     return f"{made}/lines"
 

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-__all__ = ["MODELS", "Disk", "Op", "Trace", "recorded"]
+__all__ = ["MODELS", "Disk", "Op", "Trace", "listed", "recorded"]
 
 MODELS = ("ordered", "folders", "subset")
 #: Most choices of unsettled operations that are looked at for one moment of the crash.
@@ -276,6 +276,35 @@ def recorded(root: str) -> Iterator[Trace]:
         yield trace
     finally:
         here["os"], here["kernel"] = real
+
+
+@contextlib.contextmanager
+def listed(*, backwards: bool = False) -> Iterator[None]:
+    """Every listing of `fs` is in this order. Each filesystem has another, and some have one by chance."""
+    here = vars(fs)
+    real, here["os"] = here["os"], _Listing(backwards)
+    try:
+        yield
+    finally:
+        here["os"] = real
+
+
+class _Listing:
+    """`os` as `fs` sees it, whose listings are sorted."""
+
+    def __init__(self, backwards: bool) -> None:
+        self._backwards = backwards
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(os, name)
+
+    def listdir(self, path: str | int) -> list[str]:
+        return sorted(os.listdir(path), reverse=self._backwards)
+
+    @contextlib.contextmanager
+    def scandir(self, path: str | int) -> Iterator[Iterator[os.DirEntry[str]]]:
+        with os.scandir(path) as found:
+            yield iter(sorted(found, key=lambda entry: entry.name, reverse=self._backwards))
 
 
 class _Scribe:

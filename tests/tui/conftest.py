@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import time
 
 import pytest
 
@@ -86,6 +87,16 @@ class Driver:
             if now == before:
                 return
             before = now
+
+    async def until(self, met) -> None:
+        """Settle until this holds. Textual lays out a new size by a timer, which `settle` does not know."""
+        deadline = time.monotonic() + PATIENCE
+        await self.settle()
+        while not met():
+            assert self.app.is_running, "The board ended."
+            assert time.monotonic() < deadline, self.text
+            await asyncio.sleep(0.01)
+            await self.settle()
 
     async def press(self, *keys: str) -> None:
         for key in keys:
