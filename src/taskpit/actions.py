@@ -9,7 +9,7 @@ import json
 import os
 from contextlib import suppress
 
-from taskpit import errors, fs, workers
+from taskpit import access, errors, fs
 from taskpit.events import unsettled
 from taskpit.history import who
 from taskpit.model import SPLIT_FROM, Failed, Release, Said, State, Task, Value
@@ -20,11 +20,11 @@ from taskpit.rules import check_task
 from taskpit.schema import is_word
 from taskpit.status import STATUSES, Status, status_of
 from taskpit.text import read_json
-from taskpit.worker.manual import answer_by_hand, need_own_run, own_claim
+from taskpit.worker.manual import answer_by_hand, need_own_run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
     from typing import Any
 
     from taskpit.model import Card, Event
@@ -43,6 +43,8 @@ OPEN = frozenset((Status.NEEDS_YOU, Status.READY, Status.WAITING))
 class Action(Value, frozen=True, kw_only=True):
     """One thing that can be done to a task."""
 
+    #: The verb by which the table of `access` knows it.
+    verb: str
     #: Where a task must stand for it.
     stands: frozenset[Status]
     #: Does it to the task of this id, in this worker's name, with these words; the sentence that says so.
@@ -59,6 +61,7 @@ class Action(Value, frozen=True, kw_only=True):
     def do(self, queue: Queue, task_id: str, worker: str, text: str = "") -> str:
         """It is done, and how the task was before is remembered for `undo`; the sentence that says so."""
         before = queue.card(task_id)
+        access.need(queue, self.verb, before, os.environ)
         message = self.run(queue, task_id, worker, text)
         if before.state is State.READY:
             remember(queue, worker, before.task)
@@ -88,7 +91,7 @@ def _block(queue: Queue, task_id: str, worker: str, text: str) -> str:
     card = queue.card(task_id)
     _need_free(card)  # who unblocks it later does not see what it waited for
     if card.state is State.CLAIMED and card.worker == worker:
-        own_claim(queue, task_id, worker, os.environ)
+        access.own_claim(queue, "block", task_id, worker, os.environ)
     queue.block(task_id, worker, " ".join(text.split()))
     return f"{task_id} is blocked: {' '.join(text.split())}"
 
@@ -112,7 +115,8 @@ def _cancel(queue: Queue, task_id: str, worker: str, text: str) -> str:
     ended = False
     if card.state is State.CLAIMED and card.worker == worker:  # one's own claim ends at once
         said, _ = queue.finish(
-            own_claim(queue, task_id, worker, os.environ), Failed(error=reason or "cancelled", cancelled=True)
+            access.own_claim(queue, "cancel", task_id, worker, os.environ),
+            Failed(error=reason or "cancelled", cancelled=True),
         )
         ended = said is not Said.LOST
     elif card.state is State.CLAIMED:
@@ -131,7 +135,8 @@ def _refuse_landed(queue: Queue, task_id: str) -> None:
 
 
 def _release(queue: Queue, task_id: str, worker: str, text: str) -> str:
-    said, _ = queue.finish(own_claim(queue, task_id, worker, os.environ), Release(reason=text))
+    claim = access.own_claim(queue, "release", task_id, worker, os.environ)
+    said, _ = queue.finish(claim, Release(reason=text))
     if said is Said.LOST:
         raise errors.Lost(f"{task_id} was over before it could be given back", id=task_id)
     return f"{task_id} is given back"
@@ -143,7 +148,6 @@ def _take_back(queue: Queue, task_id: str, worker: str, _: str) -> str:
 
 
 def _answer(queue: Queue, task_id: str, worker: str, text: str) -> str:
-    need_person(task_id, os.environ)
     ids = answer_by_hand(queue, task_id, text, worker)
     return f"{', '.join(ids)} {'go' if len(ids) > 1 else 'goes'} on"
 
@@ -158,7 +162,7 @@ def tell(queue: Queue, task_id: str, worker: str, text: str) -> tuple[str, str]:
     from taskpit.agents import steering
     from taskpit.worker.run_directory import directory_for
 
-    need_person(task_id, os.environ)  # an agent reads it as a person's word
+    access.need_verb("tell", os.environ, task_id)  # an agent reads it as a person's word
     card = queue.card(task_id)
     if card.result is not None or not text.strip():
         message = "the message is empty" if card.result is None else f"{task_id} is finished: no agent reads it"
@@ -179,20 +183,13 @@ def _tell(queue: Queue, task_id: str, worker: str, text: str) -> str:
 # -- a person's word on a change; what it is about is in `landing` -----------------------------------
 
 
-def need_person(task_id: str, env: Mapping[str, str]) -> None:
-    """Invalid inside a run of an agent's: only a person judges."""
-    if workers.run_around(env):
-        text = f"{task_id} waits for a person, and this is an agent's run"
-        raise errors.Invalid(text, hint="Ask with `pit ask`.", id=task_id)
-
-
 def _need_free(card: Card) -> None:
-    """Conflict if its change waits: what is freed is worked on anew, and that is what sending it back is for. Invalid
-    inside a run of an agent's if it waits for a person.
+    """Raise Conflict if its change waits, because sending it back does that. Raise Denied in a run if it waits for a
+    person.
     """
     task_id, hold = card.task.id, card.task.hold
     if hold.startswith((WAITS, REVIEW, LANDING, PULL)):
-        need_person(task_id, os.environ)
+        access.need_verb("answer", os.environ, task_id)
     if card.state is State.READY and hold.startswith((REVIEW, LANDING, PULL)):
         hint = f"`pit review {task_id} --approve` lands it, --send-back TEXT has it worked on, `pit cancel` ends it."
         raise errors.Conflict(f"{task_id} has a change that {hold.partition(':')[0]}", hint=hint, id=task_id)
@@ -201,7 +198,6 @@ def _need_free(card: Card) -> None:
 def _approve(queue: Queue, task_id: str, worker: str, commit: str) -> str:
     from taskpit.landing.review import approve
 
-    need_person(task_id, os.environ)
     if not commit:
         raise errors.Invalid("an approval names the candidate that was seen", id=task_id)
     queue.need_trust()  # landing runs the task's check
@@ -234,7 +230,6 @@ def _take_over(queue: Queue, task_id: str, worker: str, text: str) -> str:
     from taskpit.landing.review import take_over
 
     del text
-    need_person(task_id, os.environ)
     _, branch = take_over(queue, task_id, worker)
     return f"{task_id} is yours; its change is on the branch {branch}"
 
@@ -266,21 +261,21 @@ def _step(by: int) -> Callable[[Queue, str, str, str], str]:
 
 
 ACTIONS = {
-    "answer": Action(stands=frozenset((Status.NEEDS_YOU,)), run=_answer, asks="question", undoable=True),
-    "unblock": Action(stands=frozenset((Status.NEEDS_YOU,)), run=_unblock, asks="", undoable=True),
-    "approve": Action(stands=OPEN, run=_approve, asks="review", then=_land),
-    "send_back": Action(stands=OPEN, run=_send_back, asks="review"),
-    "take_over": Action(stands=OPEN, run=_take_over, asks="review"),
-    "retry": Action(stands=frozenset((Status.FAILED, Status.CANCELLED)), run=_retry),
-    "block": Action(stands=OPEN, run=_block, undoable=True),
-    "release": Action(stands=frozenset((Status.RUNNING,)), run=_release, own=True),
-    "take_back": Action(stands=frozenset((Status.RUNNING,)), run=_take_back),
-    "priority": Action(stands=OPEN, run=_priority, undoable=True),
-    "raise": Action(stands=OPEN, run=_step(1), undoable=True),
-    "lower": Action(stands=OPEN, run=_step(-1), undoable=True),
-    "cancel": Action(stands=OPEN | {Status.RUNNING}, run=_cancel, undoable=True),
-    "note": Action(stands=frozenset(STATUSES), run=_note),
-    "tell": Action(stands=frozenset((Status.RUNNING,)), run=_tell),
+    "answer": Action(verb="answer", stands=frozenset((Status.NEEDS_YOU,)), run=_answer, asks="question", undoable=True),
+    "unblock": Action(verb="unblock", stands=frozenset((Status.NEEDS_YOU,)), run=_unblock, asks="", undoable=True),
+    "approve": Action(verb="approve", stands=OPEN, run=_approve, asks="review", then=_land),
+    "send_back": Action(verb="send_back", stands=OPEN, run=_send_back, asks="review"),
+    "take_over": Action(verb="take_over", stands=OPEN, run=_take_over, asks="review"),
+    "retry": Action(verb="retry", stands=frozenset((Status.FAILED, Status.CANCELLED)), run=_retry),
+    "block": Action(verb="block", stands=OPEN, run=_block, undoable=True),
+    "release": Action(verb="release", stands=frozenset((Status.RUNNING,)), run=_release, own=True),
+    "take_back": Action(verb="take_back", stands=frozenset((Status.RUNNING,)), run=_take_back),
+    "priority": Action(verb="priority", stands=OPEN, run=_priority, undoable=True),
+    "raise": Action(verb="raise", stands=OPEN, run=_step(1), undoable=True),
+    "lower": Action(verb="lower", stands=OPEN, run=_step(-1), undoable=True),
+    "cancel": Action(verb="cancel", stands=OPEN | {Status.RUNNING}, run=_cancel, undoable=True),
+    "note": Action(verb="note", stands=frozenset(STATUSES), run=_note),
+    "tell": Action(verb="tell", stands=frozenset((Status.RUNNING,)), run=_tell),
 }
 
 #: What it means to move a task to another column of a board. A worker's own is not taken away like that.
@@ -305,6 +300,7 @@ def edit(queue: Queue, task_id: str, worker: str, change: Callable[[Task], Task]
 
     def checked(task: Task) -> Task:
         changed = change(task)
+        access.need(queue, "edit", before, os.environ, after=changed)
         if changed.hold != task.hold:
             _need_free(before.replace(task=task))
         return changed
@@ -347,6 +343,7 @@ def undo(queue: Queue, worker: str) -> tuple[str, str]:
     """The last thing this worker did is taken back; the task's id and the sentence. Refused where that can't be."""
     did, task_id = _last_deed(queue, worker)
     card = queue.card(task_id)
+    access.need(queue, "undo", card, os.environ)
     if did in ("added_task", BROUGHT_IN) and card.state is State.READY:
         return task_id, f"{_cancel(queue, task_id, worker, 'added by mistake')}: it was only just added"
     if did == "claimed_task" and card.state is State.CLAIMED:

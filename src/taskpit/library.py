@@ -19,7 +19,7 @@ from contextlib import contextmanager, suppress
 from functools import wraps
 from math import isnan
 
-from taskpit import keeper
+from taskpit import access, keeper
 from taskpit.errors import CheckFailed, CursorLost, Invalid, Lost, Nothing, TaskpitError, Unknown, Untrusted
 from taskpit.model import LISTS, Done, Failed, Outcome, Release, Said, Task
 from taskpit.nonces import own
@@ -72,8 +72,11 @@ def _check_argument(name: str, value: object, kind: str) -> None:
         raise Invalid(f"wait is a number of seconds, not {value!r:.60}", hint="Write wait=60.")
 
 
-def _checked_first(verb: Callable[P, T], **kinds: str) -> Callable[P, T]:
-    """The same verb; Invalid, and nothing is changed, if what it is given is not of these kinds."""
+def _checked_first(verb: Callable[P, T], *, judged: str = "", **kinds: str) -> Callable[P, T]:
+    """Return the same verb, which checks the kinds of its arguments before it changes anything.
+
+    With `judged` it raises Denied where the run of this process may not use that verb on the task.
+    """
     names = verb.__code__.co_varnames
 
     @wraps(verb)
@@ -82,9 +85,37 @@ def _checked_first(verb: Callable[P, T], **kinds: str) -> Callable[P, T]:
         for name, kind in kinds.items():
             if name in said:
                 _check_argument(name, said[name], kind)
+        if judged:
+            queue: Any = said["self"]
+            access.need(queue, judged, queue.card(said["task_id"]), os.environ)
         return verb(*given, **named)
 
     return call
+
+
+def _edit(
+    self: Verbs,
+    task_id: str,
+    worker: str,
+    change: Callable[[Task], Task],
+    action: str = "edited_task",
+    why: str = "",
+) -> Task:
+    """Change a ready task. It is claimed for a moment, so that no worker starts on it."""
+    before = self.card(task_id)
+
+    def allowed(task: Task) -> Task:
+        after = change(task)
+        access.need(self, "edit", before, os.environ, after=after)
+        return after
+
+    return Verbs.edit(self, task_id, worker, allowed, action, why)
+
+
+def _answer(self: Verbs, word: str, text: str, worker: str) -> list[str]:
+    """Answer every task that waits for this answer: the task of that id, or all with that key."""
+    access.need_verb("answer", os.environ)
+    return Verbs.answer(self, word, text, worker)
 
 
 class Queue(Verbs):
@@ -178,12 +209,12 @@ class Queue(Verbs):
     claim = _checked_first(Verbs.claim, worker="str", wait="float", kind="str")
     card = _checked_first(Verbs.card, task_id="str")
     resolve = _checked_first(Verbs.resolve, text="str")
-    edit = _checked_first(Verbs.edit, task_id="str", worker="str", action="str", why="str")
-    block = _checked_first(Verbs.block, task_id="str", worker="str", reason="str")
-    unblock = _checked_first(Verbs.unblock, task_id="str", worker="str")
-    answer = _checked_first(Verbs.answer, word="str", text="str", worker="str")
-    retry = _checked_first(Verbs.retry, task_id="str", worker="str")
-    cancel = _checked_first(Verbs.cancel, task_id="str", worker="str", reason="str")
+    block = _checked_first(Verbs.block, judged="block", task_id="str", worker="str", reason="str")
+    unblock = _checked_first(Verbs.unblock, judged="unblock", task_id="str", worker="str")
+    retry = _checked_first(Verbs.retry, judged="retry", task_id="str", worker="str")
+    cancel = _checked_first(Verbs.cancel, judged="cancel", task_id="str", worker="str", reason="str")
+    edit = _checked_first(_edit, task_id="str", worker="str", action="str", why="str")
+    answer = _checked_first(_answer, word="str", text="str", worker="str")
     note = _checked_first(Verbs.note, task_id="str", text="str", worker="str")
 
     # -- working -----------------------------------------------------------------------------------

@@ -187,6 +187,8 @@ class Around(Value, frozen=True, kw_only=True):
     says: str
     #: The process that all of it is below; 0 if only its variables tell of it.
     top: int
+    #: The role of the crew member that runs; empty for a worker. Only a reaper tells it, never a variable.
+    role: str = ""
 
 
 def run_around(env: Mapping[str, str]) -> Around | None:
@@ -197,12 +199,12 @@ def run_around(env: Mapping[str, str]) -> Around | None:
     likes. Where there is no /proc, the variables are all there is.
     """
     says, top = env.get("TASKPIT_TASK", ""), 0
-    found = (says, env.get("TASKPIT_AS", "")) if env.get(RUN_DIR) else None
+    found = (says, env.get("TASKPIT_AS", ""), "") if env.get(RUN_DIR) else None
     for number, name in _line(os.getppid):
         said = _run_said_by(number, name)
         if said is not None:
             found, top = said, number
-    return None if found is None else Around(task=found[0], fence=found[1], says=says, top=top)
+    return None if found is None else Around(task=found[0], fence=found[1], says=says, top=top, role=found[2])
 
 
 def is_below(number: int, top: int) -> bool:
@@ -228,18 +230,18 @@ def _line(first: Callable[[], int]) -> list[tuple[int, bytes]]:
         before = (found, number)  # it may have ended just now, and its children have another parent
 
 
-def _run_said_by(number: int, name: bytes) -> tuple[str, str] | None:
-    """The task and the claim of the run that this process watches over, or else has the variables of; None: of none."""
+def _run_said_by(number: int, name: bytes) -> tuple[str, str, str] | None:
+    """Return task, claim and role of the run that this process watches over or has the variables of, or None."""
     if name.startswith(NAME_OF_RUN):
         try:
             said = os.readlink(f"/proc/{number}/fd/{int(name.removeprefix(NAME_OF_RUN))}")
         except (OSError, ValueError):
-            return "", ""  # another user's, or the system has no such names
-        task, _, fence = said.removeprefix("/memfd:").removesuffix(" (deleted)").rpartition(" ")
-        return task, fence
+            return "", "", ""  # another user's, or the system has no such names
+        words = [*said.removeprefix("/memfd:").removesuffix(" (deleted)").split(" "), "", "", ""]
+        return words[0], words[1], words[2]
     try:
         pairs = os.fsdecode(_kernel_file(f"/proc/{number}/environ")).split("\0")
     except OSError:
         return None  # another user's, or one that hides what it has: its parents are asked all the same
     theirs = dict(pair.partition("=")[::2] for pair in pairs)
-    return (theirs.get("TASKPIT_TASK", ""), theirs.get("TASKPIT_AS", "")) if theirs.get(RUN_DIR) else None
+    return (theirs.get("TASKPIT_TASK", ""), theirs.get("TASKPIT_AS", ""), "") if theirs.get(RUN_DIR) else None

@@ -9,9 +9,8 @@ from shlex import quote
 import pytest
 from waits import PATIENCE
 
-from taskpit.cli import finish
+from taskpit import access
 from taskpit.model import Done
-from taskpit.worker import manual
 
 
 def test_claim_takes_the_best_task(pit, place):
@@ -380,12 +379,14 @@ def test_a_split_of_what_is_done_just_then_names_no_parts(pit, monkeypatch):
     pit("add", "x")
     pit("claim")
 
-    def done_meanwhile(queue, *rest):
-        claim = manual.own_claim(queue, *rest)
+    own = access.own_claim
+
+    def done_first(queue, *rest):
+        claim = own(queue, *rest)
         queue.finish(claim, Done())
         return claim
 
-    monkeypatch.setattr(finish, "own_claim", done_meanwhile)
+    monkeypatch.setattr(access, "own_claim", done_first)
     answer = pit("split", "1", "a", "b", "--no-wait")
     assert (answer.code, answer.out) == (4, "")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from taskpit import actions
+from taskpit import access
 from taskpit.model import End, Want
 from taskpit.queue import Queue
 from taskpit.store.files import FileStore
@@ -250,12 +250,12 @@ def test_cancel_of_what_is_given_back_just_then_cancels_it(pit, monkeypatch):
     assert pit("cancel", "1").out == "0001 is cancelled\n"
 
     pit("claim", "2")
-    own = actions.own_claim
+    own = access.own_claim
 
     def given_back(queue, *rest):
         claim = own(queue, *rest)
         queue.store.finish([End(claim=claim)])
         return claim
 
-    monkeypatch.setattr(actions, "own_claim", given_back)
+    monkeypatch.setattr(access, "own_claim", given_back)
     assert pit("cancel", "2").out == "0002 is cancelled\n"

@@ -13,7 +13,7 @@ import os
 import sys
 from itertools import islice
 
-from taskpit import fs
+from taskpit import access, fs
 from taskpit.cli import verbs
 from taskpit.cli.context import Args, Context, Reply, Usage, arg, takes
 from taskpit.cli.options import AS
@@ -242,7 +242,6 @@ def _lessons(args: Args, context: Context) -> Reply:
     pit lessons 3 'run make generate first'
     pit lessons --remove 3
     """
-    from taskpit.actions import need_person
     from taskpit.agents.lessons import Lessons
 
     root = context.queue.store.info().papers
@@ -253,7 +252,7 @@ def _lessons(args: Args, context: Context) -> Reply:
     if number is not None:
         if args.remove is None and not (args.text or "").strip():
             raise Usage("say what helps", hint=f"For example: `pit lessons {number} 'run make generate first'`.")
-        need_person("a lesson", context.env)
+        access.need_verb("lessons --edit", context.env)
         known.rewrite(number, "" if args.remove is not None else args.text)
     found = known.read() if root else []
     data = [{"number": place, **one.as_dict()} for place, one in enumerate(found, 1)]

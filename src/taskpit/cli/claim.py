@@ -6,7 +6,7 @@ a `done` under the same name is the claimer's.
 
 from __future__ import annotations
 
-from taskpit import errors
+from taskpit import access, errors
 from taskpit.cli.context import Args, Context, Reply, arg, takes
 from taskpit.cli.options import AS, IDS, a_duration, named, only_tags, refusal, to_each
 from taskpit.cli.output import paint
@@ -62,6 +62,7 @@ def _claim(args: Args, context: Context) -> Reply:
     """
     queue, tags, kind = context.queue, only_tags(args.tag), "human" if args.human else ""
     ids = [queue.resolve(args.id)] if args.id is not None else []
+    access.need_name(context.worker(args), context.env)
     claims = queue.claim(
         context.worker(args), ids=ids, tags=tags, lease=args.lease, wait=args.wait, verbatim=True, kind=kind
     )
@@ -112,6 +113,7 @@ def _renew(args: Args, context: Context) -> Reply:
     mine = f" --as {args.worker}" if args.worker else ""
 
     def act(task_id: str) -> tuple[object, str]:
+        access.need(queue, "renew", queue.card(task_id), context.env)
         claim = queue.holding(task_id, worker)
         lease = args.lease or claim.lease
         said = queue.renew(claim, lease)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 
-from taskpit import errors
+from taskpit import access, errors
 from taskpit.cli.context import Args, Context, Reply, Usage, arg, either, takes
 from taskpit.cli.options import AS, ID, IDS, REASON, named, one_input, read_input, read_text, reason_words, to_each
 from taskpit.clock import iso
 from taskpit.model import Failed, Release, Split, State, Task
-from taskpit.worker.manual import finish_by_hand, need_wait, own_claim, refuse_called_off, refuse_lost, refuse_unsplit
+from taskpit.worker.manual import finish_by_hand, need_wait, refuse_called_off, refuse_lost, refuse_unsplit
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ def _done(args: Args, context: Context) -> Reply:
         _keep(path, context, worker, ids)
 
     def act(task_id: str) -> tuple[object, str]:
+        access.need(context.queue, "done", context.queue.card(task_id), context.env)
         facts = finish_by_hand(
             *(context.queue, task_id, worker),
             output=output,
@@ -76,7 +77,7 @@ def _keep(path: str, context: Context, worker: str, ids: list[str]) -> None:
     if len(ids) > 1:
         raise Usage("--artifact is for one task", hint=f"For example: `pit done {ids[0]} --artifact {path}`.")
     data = read_input(path, LARGEST_ARTIFACT)
-    claim = own_claim(context.queue, ids[0], worker, context.env)
+    claim = access.own_claim(context.queue, "done", ids[0], worker, context.env)
     context.queue.store.keep_artifact(claim, os.path.basename(path), data, sha256(data).hexdigest())
 
 
@@ -116,7 +117,7 @@ def _fail(args: Args, context: Context) -> Reply:
     if not error.strip():
         raise errors.Invalid("say what went wrong", hint=f"For example: `pit fail {args.id} 'no such column'`.")
     worker = context.worker(args)
-    claim = own_claim(context.queue, context.queue.resolve(args.id), worker, context.env)
+    claim = access.own_claim(context.queue, "fail", context.queue.resolve(args.id), worker, context.env)
     log = _kept_log(args.log, context, worker) if args.log else ""
     return _finish(claim, Failed(error=error.strip(), final=args.final, log=log), context)
 
@@ -150,7 +151,7 @@ def _release(args: Args, context: Context) -> Reply:
     pit release 7 8 --reason 'needs a GPU'
     """
     queue, worker, reason = context.queue, context.worker(args), reason_words(args, context) or ""
-    claims = [own_claim(queue, task_id, worker, context.env) for task_id in named(context, args.ids)]
+    claims = [access.own_claim(queue, "release", task_id, worker, context.env) for task_id in named(context, args.ids)]
     replies = [_finish(claim, Release(reason=reason), context) for claim in claims]
     data = [reply.data for reply in replies]
     return Reply(data=data[0] if len(data) == 1 else data, text="\n".join(str(reply.text) for reply in replies))
@@ -189,7 +190,11 @@ def _split(args: Args, context: Context) -> Reply:
     if not ready:
         queue.holding(task_id, worker)  # says who has it, if that is another
     children = tuple(record.task for record in settle(queue, records, "")[1])
-    claims = queue.claim(worker, ids=[task_id]) if ready else [own_claim(queue, task_id, worker, context.env)]
+    if ready:
+        access.need(queue, "split", queue.card(task_id), context.env)
+        claims = queue.claim(worker, ids=[task_id])
+    else:
+        claims = [access.own_claim(queue, "split", task_id, worker, context.env)]
     if not claims:
         raise nothing(queue.store.counts(), queue.store.paused(), task_id)
     claim = claims[0]

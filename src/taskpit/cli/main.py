@@ -10,7 +10,7 @@ import gc
 import os
 import sys
 
-from taskpit import __version__, errors
+from taskpit import __version__, access, errors
 from taskpit.cli import output, verbs
 from taskpit.cli.context import Context, Handler, Reply, Usage
 from taskpit.cli.fast_parser import NotPlain, read_plain
@@ -121,6 +121,7 @@ def _answer(given: dict[str, str], rest: list[str], context: Context) -> Reply:
         hint = f"Did you mean `pit {near}`?" if near else "`pit --help` shows the verbs."
         raise Usage(f"there is no verb {rest[0]!r}", hint=hint, suggestion=near)
     words = [*rest[1:], "--help"] if "help" in given else rest[1:]
+    access.need_verb(verb.name, context.env)
     handler = verbs.handler(verb)
     args = _read(verb, handler, words)
     if args is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from taskpit import errors
+from taskpit import access, errors
 from taskpit.cli.context import Args, Context, Reply, Usage, arg, either, takes
 from taskpit.cli.options import AS, ID, read_text
 from taskpit.cli.output import paint, table
@@ -169,16 +169,15 @@ def _merged(context: Context, pipe: LandingPipe, handed: HandIn, worker: str) ->
 
 
 def _judge(args: Args, context: Context, task_id: str) -> str:
-    """Who approves: a person, so nobody inside a run of an agent's."""
-    from taskpit.actions import need_person
-
-    need_person(task_id, context.env)
+    """Return the name of the person who approves; Denied in a run."""
+    access.need_verb("approve", context.env, task_id)
     return context.worker(args)
 
 
 def _send_back(args: Args, context: Context, task_id: str) -> Reply:
     text = read_text("-", LONGEST) if args.send_back == "-" else args.send_back
     comments = [_comment(one) for one in args.comment or ()]
+    access.need(context.queue, "send_back", context.queue.card(task_id), context.env)
     review.send_back(context.queue, task_id, context.worker(args), text, comments)
     return Reply(data={"id": task_id, "state": "ready"}, text=f"{task_id} goes back to its agent")
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from taskpit.actions import ACTIONS, need_person, remember, tell, undo
+from taskpit import access
+from taskpit.actions import ACTIONS, remember, tell, undo
 from taskpit.cli.context import Args, Context, Reply, Usage, arg, takes
 from taskpit.cli.options import AS, ID, IDS, REASON, a_duration, named, read_text, reason_words, to_each
 from taskpit.clock import say_duration
@@ -10,7 +11,7 @@ from taskpit.errors import Invalid, Lost
 from taskpit.json_facts import card_facts
 from taskpit.model import Ask, Said
 from taskpit.status import Status, status_of
-from taskpit.worker.manual import answer_by_hand, own_claim, refuse_called_off
+from taskpit.worker.manual import answer_by_hand, refuse_called_off
 
 
 def _text(word: str, context: Context) -> str:
@@ -137,7 +138,7 @@ def _ask(args: Args, context: Context) -> Reply:
     question = _text(question, context)
     if not question.strip():
         raise Invalid("the question is empty")
-    claim = own_claim(queue, queue.resolve(task_id), context.worker(args), context.env)
+    claim = access.own_claim(queue, "ask", queue.resolve(task_id), context.worker(args), context.env)
     said, end = queue.finish(claim, Ask(question=question, key=args.key, wanted=args.wanted))
     if said is Said.LOST:
         raise Lost(f"the claim on {claim.task.id} is over", id=claim.task.id)
@@ -157,7 +158,6 @@ def _answer(args: Args, context: Context) -> Reply:
     pit answer database 'PostgreSQL 18'
     pit answer budget yes
     """
-    need_person("the budget" if args.id == BUDGET else args.id, context.env)
     if args.id == BUDGET:
         return _go_on(args, context)
     queue, worker = context.queue, context.worker(args)
@@ -211,7 +211,6 @@ def _resume(args: Args, context: Context) -> Reply:
 
     pit resume
     """
-    need_person("the queue", context.env)  # what paused it may be what an agent has spent
     was = context.queue.store.resume(context.worker(args))
     return Reply(data={"resumed": was}, text="tasks are given out again" if was else "it was not paused")
 

@@ -35,12 +35,6 @@ def _trust(args: Args, context: Context) -> Reply:
         was = trust.forget(root)
         text = f"{root} is not trusted any more" if was else f"{root} was not trusted"
         return Reply(data=_facts(root, trusted=False), text=text)
-    from taskpit.workers import run_around
-
-    if run_around(context.env):
-        raise Untrusted(
-            "what may run here is for a person to decide, not for a worker's command", hint="Ask one.", path=root
-        )
     trusted = trust.is_given(root)
     if trusted and not args.yes:
         return Reply(data=_facts(root, trusted=True), text=f"{_shown(root, context)}\n\n{root} is trusted")

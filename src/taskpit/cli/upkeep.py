@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from re import match
 
-from taskpit import __version__, fs, kernel
+from taskpit import __version__, access, fs, kernel
 from taskpit.cli.context import Args, Context, Reply, Usage, arg, takes
 from taskpit.cli.options import an_age
 from taskpit.cli.output import paint
@@ -159,6 +159,8 @@ def _doctor(args: Args, context: Context) -> Reply:
         raise Usage("--dry-run goes with --fix", hint="Without --fix nothing is changed anyway.")
     if args.system:
         return _system(args, context)
+    if args.fix:
+        access.need_verb("doctor --fix", context.env)
     from taskpit.store.opening import refound
 
     act = args.fix and not args.dry_run

@@ -242,6 +242,7 @@ def _round(queue: Queue, files: CrewFiles, post: Post, runner: Runner) -> Outcom
     place.log = files.log(post.name)  # what it says is what we say
     info = queue.store.info()
     run = Run(claim, place, info.papers or info.where)
+    run.variables["TASKPIT_ROLE"] = post.role
     _when_told_to_stop(lambda: run.stop("stop"))
     run.prepare()
     run.write_prompt(())

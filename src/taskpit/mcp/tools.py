@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 from weakref import WeakValueDictionary
 
-from taskpit import errors, layouts
+from taskpit import access, errors, layouts
 from taskpit.explain import nothing
 from taskpit.json_facts import card_facts, full_facts
 from taskpit.model import LISTS, Ask, Card, Failed, Outcome, Release, Said, Split, State, Task, Value
@@ -21,7 +21,6 @@ from taskpit.worker.manual import (
     finish_by_hand,
     need_ids,
     need_wait,
-    own_claim,
     refuse_called_off,
     refuse_lost,
     refuse_unsplit,
@@ -308,6 +307,7 @@ class ToolCalls:
 
     def _take(self, queue: Queue, given: Arguments, wait: float) -> Facts:
         worker, tags = self._who(given), tuple(given.get("tags", ()))
+        access.need_name(worker, os.environ)
         ids = [queue.resolve(given["id"])] if given.get("id") else []
         lease, until = float(given.get("lease_seconds", 0)), queue.clock.monotonic() + wait
         mine = [card.worker for card in queue.store.read(ids) if card and card.state is State.CLAIMED] == [worker]
@@ -338,6 +338,7 @@ class ToolCalls:
 
     def _renew(self, given: Arguments) -> Facts:
         task_id = self.queue.resolve(given["id"])
+        access.need(self.queue, "renew", self.queue.card(task_id), os.environ)
         claim = self.queue.holding(task_id, self._who(given))
         lease = float(given.get("lease_seconds", 0)) or claim.lease
         said = self.queue.renew(claim, lease)
@@ -353,6 +354,7 @@ class ToolCalls:
             raise errors.NotFound(f"there is no folder {cwd} to run the check in", path=cwd)
         task_id = self.queue.resolve(given["id"])
         output = given.get("result", "")
+        access.need(self.queue, "done", self.queue.card(task_id), os.environ)
         with self._turn(task_id):  # who repeats the call while the check runs waits for what becomes of it
             facts = finish_by_hand(
                 self.queue, task_id, self._who(given), output=output, cwd=cwd, env=os.environ, go_on=self._go_on
@@ -379,7 +381,7 @@ class ToolCalls:
             raise errors.Invalid("a split needs `parts`, and nothing else has them", hint="Each part has a title.")
         if how == "split" and not given.get("wait", True):
             need_wait(given["id"], os.environ)
-        claim = own_claim(self.queue, self.queue.resolve(given["id"]), self._who(given), os.environ)
+        claim = access.own_claim(self.queue, how, self.queue.resolve(given["id"]), self._who(given), os.environ)
         outcome: Outcome
         if how == "split":
             parts = self._parts(given["parts"], claim.task)
@@ -425,7 +427,7 @@ class ToolCalls:
             return {"id": task_id, "noted": True}
         if not text.strip():
             raise errors.Invalid("the question is empty")
-        claim = own_claim(queue, task_id, self._who(given), os.environ)
+        claim = access.own_claim(queue, "ask", task_id, self._who(given), os.environ)
         said, end = queue.finish(claim, Ask(question=text))
         refuse_lost(said, task_id)
         refuse_called_off(end)

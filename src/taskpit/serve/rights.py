@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
+from taskpit.access import TOKEN_VERBS
 from taskpit.errors import Denied
 from taskpit.history import SAID_BY_WORKERS, TOLD_BY_WORKERS
 from taskpit.layouts.layout import is_worker
@@ -18,7 +19,6 @@ from taskpit.policy import KEY as ASK_KEY
 from taskpit.policy import LANDING, PULL, RACERS, REVIEW
 from taskpit.rules import check_task
 from taskpit.serve.tokens import Grant
-from taskpit.store.remote.wire import LOOKS
 from taskpit.workers import base
 
 #: Where a task that was handed in says what, and how its hold begins.
@@ -30,14 +30,6 @@ ASKED = ("title", "check", "by", "parent", "priority", "tags", "limits", "touche
 #: are asked for: how it is checked, landed, shut in and set up, and by which agent.
 SAID = frozenset((ASK_KEY, CANDIDATE, RACERS, "last-run"))
 
-_PUT = ("allot", "vet", "put", "note")
-_WORK = (
-    *("allot", "vet", "claim", "turn", "drop", "renew", "finish", "join", "leave", "note", "record"),
-    *("lock", "relock", "unlock", "lapsed", "mend", "compost", "keep_log", "add_log", "end_log", "keep_artifact"),
-)
-#: What each right lets one do; `all` lets one do everything.
-VERBS = {"look": {*LOOKS}, "put": {*LOOKS, *_PUT}, "work": {*LOOKS, *_WORK}}
-
 
 def is_owner(grant: Grant) -> bool:
     """Whether it may do everything."""
@@ -46,7 +38,7 @@ def is_owner(grant: Grant) -> bool:
 
 def check_verb(grant: Grant, verb: str) -> None:
     """Denied unless the token is for this."""
-    if not is_owner(grant) and not any(verb in VERBS.get(right, ()) for right in grant.rights):
+    if not is_owner(grant) and not any(verb in TOKEN_VERBS.get(right, ()) for right in grant.rights):
         told = f"the token {grant.name} is not for this ({verb})"
         raise Denied(told, hint="Its owner can make another: `pit token add`.", name=grant.name)
 

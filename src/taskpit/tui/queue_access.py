@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from threading import Lock
 
+from taskpit import access
 from taskpit.actions import undo
 from taskpit.board import COLUMNS, Board, BoardChange, Slip
 from taskpit.crew.log_tail import StoredLog
@@ -147,6 +149,7 @@ class QueueAccess:
     def pause(self, reason: str) -> str:
         """Nobody is given anything; what to tell."""
         self._writable()
+        access.need_verb("pause", os.environ)
         with self._lock:
             self.queue.store.pause(" ".join(reason.split()) or "no reason given", 0.0, self.worker)
             return "no task is given out until you resume"
@@ -154,6 +157,7 @@ class QueueAccess:
     def resume(self) -> str:
         """Tasks are given out again, as they may have been all the time; what to tell."""
         self._writable()
+        access.need_verb("resume", os.environ)
         with self._lock:
             self.queue.store.resume(self.worker)
             return "tasks are given out again"

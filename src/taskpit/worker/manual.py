@@ -124,7 +124,7 @@ def own_claim(queue: Queue, task_id: str, worker: str, env: Mapping[str, str]) -
 def need_own_run(queue: Queue, claim: Claim, env: Mapping[str, str], *, parts: bool = False) -> None:
     """Lost inside another run than that of this claim, if a pool runs it; `parts`: but for a part of the run's task."""
     around = workers.run_around(env)
-    if not around or _is_its_own(queue, claim, around) or (parts and _is_part(queue, claim.task, around.task)):
+    if not around or _is_its_own(queue, claim, around) or (parts and is_part(queue, claim.task, around.task)):
         return
     if _runs_in_pool(queue, queue.card(claim.task.id), claim):
         text = f"{claim.task.id} is run by a living pool as {claim.fence}, and this is another run"
@@ -149,7 +149,7 @@ def _is_its_own(queue: Queue, claim: Claim, around: workers.Around) -> bool:
     return inside > 0 and workers.is_below(inside, around.top)
 
 
-def _is_part(queue: Queue, task: Task, whole: str) -> bool:
+def is_part(queue: Queue, task: Task, whole: str) -> bool:
     """Whether the task is a part of the other, or a part's part."""
     seen = {""}
     while task.parent not in seen:

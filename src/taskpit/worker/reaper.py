@@ -277,7 +277,7 @@ class Reaper:
         if not variables.get(RUN_DIR):
             ask_kernel(PR_SET_NAME, NAME)
             return
-        said = b"%s %s" % (variables.get(b"TASKPIT_TASK", b""), variables.get(b"TASKPIT_AS", b""))
+        said = b" ".join(variables.get(name, b"") for name in (b"TASKPIT_TASK", b"TASKPIT_AS", b"TASKPIT_ROLE"))
         try:
             self._told = os.memfd_create(os.fsdecode(said))  # nobody gives it another name
         except (AttributeError, OSError):

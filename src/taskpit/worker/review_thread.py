@@ -98,7 +98,7 @@ class Reviews:
         if run.sandbox is not None:  # its clone borrows the objects of ours
             run.sandbox = run.sandbox.replace(shown=(self._pipe.git.directory,))
         # Its name without what ends the claim: a verdict is all that a reviewer has to say about the task.
-        run.variables |= {"TASKPIT_SLOT": str(run.slot), "TASKPIT_AS": run.claim.worker}
+        run.variables |= {"TASKPIT_SLOT": str(run.slot), "TASKPIT_AS": run.claim.worker, "TASKPIT_ROLE": "reviewer"}
         run.prepare()
 
     def _verdict(self, queue: Queue, run: Run, runner: Runner, handed: HandIn) -> tuple[Outcome, str, str]:
