@@ -8,8 +8,9 @@ import time
 
 import pytest
 
-from taskpit.asgi_guard import Guard, GuardRules, is_loopback, new_token, refuse_exposure
 from taskpit.errors import Invalid
+from taskpit.store.http.guard import GuardRules, PageGuard, new_token
+from taskpit.store.http.listening import is_loopback, refuse_exposure
 
 TOKEN = "a-token-of-this-test"
 HTML = {"accept": "text/html,*/*"}
@@ -69,7 +70,7 @@ def ask(inner):
         async def send(message):
             sent.append(message)
 
-        asyncio.run(Guard(inner, GuardRules(token=TOKEN, **rules))(scope, receive, send))
+        asyncio.run(PageGuard(inner, GuardRules(token=TOKEN, **rules))(scope, receive, send))
         return Answer(sent)
 
     return ask
@@ -112,13 +113,21 @@ def test_two_hosts_are_none(inner):
     async def send(message):
         sent.append(message)
 
-    asyncio.run(Guard(inner, GuardRules(token=TOKEN))(scope, None, send))
+    asyncio.run(PageGuard(inner, GuardRules(token=TOKEN))(scope, None, send))
     assert Answer(sent).code == "wrong_host"
 
 
 @pytest.mark.parametrize(
     "origin",
-    ["https://evil.example", "null", "http://127.0.0.1:9000", "http://localhost:8000", "file://127.0.0.1:8000", ""],
+    [
+        "https://evil.example",
+        "null",
+        "http://127.0.0.1:9000",
+        "http://localhost:8000",
+        "file://127.0.0.1:8000",
+        "http://[",
+        "",
+    ],
 )
 @pytest.mark.parametrize("method", ["GET", "POST", "OPTIONS"])
 def test_pages_of_others_may_not_ask(ask, inner, method, origin):
@@ -285,7 +294,7 @@ def test_web_sockets_are_closed(inner):
     async def send(message):
         sent.append(message)
 
-    asyncio.run(Guard(inner, GuardRules(token=TOKEN))({"type": "websocket"}, receive, send))
+    asyncio.run(PageGuard(inner, GuardRules(token=TOKEN))({"type": "websocket"}, receive, send))
     assert [message["type"] for message in sent] == ["websocket.close"]
     assert inner.asked == []
 
@@ -303,7 +312,7 @@ def test_a_connection_that_ends_early_changes_nothing(ask, inner):
     async def send(message):
         sent.append(message)
 
-    asyncio.run(Guard(inner, GuardRules(token=TOKEN))(scope, receive, send))
+    asyncio.run(PageGuard(inner, GuardRules(token=TOKEN))(scope, receive, send))
     assert Answer(sent).status == 400
     assert inner.asked == []
 
@@ -311,9 +320,9 @@ def test_a_connection_that_ends_early_changes_nothing(ask, inner):
 def test_a_weak_token_is_refused(inner):
     for token in ("", "short", "with a space in the middle", "semicolon;semicolon;"):
         with pytest.raises(Invalid, match="16 or more"):
-            Guard(inner, GuardRules(token=token))
+            PageGuard(inner, GuardRules(token=token))
     assert new_token() != new_token()
-    Guard(inner, GuardRules(token=new_token()))
+    PageGuard(inner, GuardRules(token=new_token()))
 
 
 def test_other_machines_are_let_in_only_on_two_words():

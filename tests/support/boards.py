@@ -56,8 +56,9 @@ class Answer:
 class Served:
     """A board in a thread of its own; `with Served(root) as board`."""
 
-    def __init__(self, root: str, port: int = 0, opened=open_queue, **wish):
+    def __init__(self, root: str, port: int = 0, opened=open_queue, limits=None, **wish):
         self.root = str(root)
+        self._limits = limits
         self._opened = opened
         self._wish = {"token": TOKEN, "port": port, **wish}
 
@@ -72,7 +73,7 @@ class Served:
         hubs.FIRST = PATIENCE  # a page shows the board as it was read, however slow the machine is
         usual, serve.PORT = serve.PORT, 0
         try:
-            self.server = serve.BoardServer(self._made, serve.WebOptions(**self._wish))
+            self.server = serve.BoardServer(self._made, serve.WebOptions(**self._wish), self._limits)
         finally:
             serve.PORT = usual
         self.port, self.host = self.server.port, f"127.0.0.1:{self.server.port}"

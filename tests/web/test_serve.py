@@ -18,8 +18,8 @@ from boards import TOKEN, Listener, Served, fill
 from schemata import judge_command
 from waits import PATIENCE, until
 
-from taskpit.asgi_guard import listen
 from taskpit.errors import Invalid
+from taskpit.store.http.listening import listen
 
 PIT = [sys.executable, "-m", "taskpit"]
 

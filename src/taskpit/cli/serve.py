@@ -7,7 +7,6 @@ from __future__ import annotations
 import os
 
 from taskpit import errors, fs
-from taskpit.asgi_guard import new_token, refuse_exposure
 from taskpit.cli.context import Args, Context, Reply, Usage, arg, takes
 from taskpit.cli.options import a_duration, a_port, given_token, only_tags, said_any, token_option
 from taskpit.clock import iso, say_duration
@@ -15,6 +14,8 @@ from taskpit.errors import MissingExtra
 from taskpit.queue import Queue
 from taskpit.serve.serving import GatewayServer, ServeOptions
 from taskpit.serve.tokens import Grant, Tokens
+from taskpit.store.http.guard import new_token
+from taskpit.store.http.listening import refuse_exposure
 
 
 @takes(

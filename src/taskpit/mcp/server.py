@@ -31,7 +31,6 @@ from mcp.shared.exceptions import MCPError
 from mcp.shared.message import SessionMessage
 
 from taskpit import __version__, errors
-from taskpit.asgi_guard import LOOPBACK, Guard, GuardRules, listen
 from taskpit.clock import Clock, iso, say_duration
 from taskpit.errors import TaskpitError
 from taskpit.events import new_events
@@ -41,6 +40,9 @@ from taskpit.model import Card, Event, State
 from taskpit.queue import Queue, cards, tally
 from taskpit.status import summary
 from taskpit.store.disk_errors import storage_error
+from taskpit.store.http.guard import Guard, GuardRules, PageGuard
+from taskpit.store.http.listening import LOOPBACK, listen
+from taskpit.store.http.server import Server as HttpServer
 
 Asked = ServerRequestContext[Any, Any]
 
@@ -422,7 +424,7 @@ def http_app(server: QueueServer, rules: GuardRules) -> Guard:
         # The guard has looked at Host and Origin already, by the names it was given.
         transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
     )
-    return Guard(inner, rules)
+    return PageGuard(inner, rules)
 
 
 def serve_http(
@@ -432,20 +434,13 @@ def serve_http(
 
     Port 0 is any that is free; `names` are further ones that the server is reached by.
     """
-    import uvicorn
-
-    from taskpit.asgi_serving import server_config
-
     _quiet()
     shown = f"[{host}]" if ":" in host else host
     known = tuple(dict.fromkeys((*LOOPBACK, shown.lower(), *(name.lower() for name in names))))
     app = http_app(server, GuardRules(token=token, hosts=known, largest_body=LARGEST_BODY))
     listening = listen(host, [port])
-    ready(f"http://{shown}:{listening.getsockname()[1]}{PATH}?token={token}")
-    try:
-        uvicorn.Server(server_config(app)).run(sockets=[listening])
-    finally:
-        listening.close()
+    address = f"http://{shown}:{listening.getsockname()[1]}{PATH}?token={token}"
+    HttpServer(app, listening).serve_until_stopped(lambda: ready(address))
 
 
 def _quiet() -> None:

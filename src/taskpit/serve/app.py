@@ -11,12 +11,12 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from taskpit.asgi_guard import LOOPBACK
 from taskpit.errors import Denied, Invalid, Storage, TaskpitError, TooLarge, Unavailable, Unknown
 from taskpit.serve import tokens as shown
 from taskpit.serve.gateway import Asked, Gateway
 from taskpit.serve.http import BadRequest, Head, HttpAnswer
 from taskpit.serve.tokens import Grant, Tokens
+from taskpit.store.http.listening import LOOPBACK
 from taskpit.store.remote import wire
 
 #: Bytes of requests that are held at once, over all callers.

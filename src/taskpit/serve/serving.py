@@ -13,7 +13,6 @@ from collections.abc import Callable
 from typing import Any
 
 from taskpit import fs
-from taskpit.asgi_guard import is_loopback, listen
 from taskpit.clock import iso
 from taskpit.errors import Invalid
 from taskpit.jsontext import dumps
@@ -23,6 +22,7 @@ from taskpit.serve.app import GatewayApp
 from taskpit.serve.gateway import Gateway
 from taskpit.serve.http import Connection, Floor
 from taskpit.serve.tokens import Tokens
+from taskpit.store.http.listening import is_loopback, listen
 
 #: Where a gateway is unless another port is named.
 PORT = 8443

@@ -24,11 +24,11 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from taskpit import errors
 from taskpit.actions import ACTIONS, a_priority, edit, undo
-from taskpit.asgi_guard import Guard, GuardRules
 from taskpit.board import Slip
 from taskpit.crew.log_tail import StoredLog, Tail, log_of_agent, log_of_task
 from taskpit.errors import Conflict, Invalid, NotFound, TaskpitError
 from taskpit.model import Task
+from taskpit.store.http.guard import Guard, GuardRules, PageGuard
 from taskpit.task_templates import put_filled
 from taskpit.text import words_in
 from taskpit.web.crew import CrewPages
@@ -72,7 +72,7 @@ FOR_EVER = {"cache-control": "private, max-age=31536000, immutable"}
 
 def guarded(app: ASGIApp, rules: GuardRules) -> Guard:
     """The whole application, guarded. What anybody may read who calls us by our name: our own files, how it is."""
-    return Guard(app, rules.replace(public=("/healthz", "/static/"), door=DOOR))
+    return PageGuard(app, rules.replace(public=("/healthz", "/static/"), door=DOOR))
 
 
 def board_app(desk: BoardThreads) -> Starlette:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
-import uvicorn
-
-from taskpit.asgi_guard import LOOPBACK, GuardRules, is_loopback, listen, new_token, refuse_exposure
-from taskpit.asgi_serving import server_config
 from taskpit.model import Value
 from taskpit.queue import Queue
+from taskpit.store.http.guard import GuardRules, new_token
+from taskpit.store.http.limits import Limits
+from taskpit.store.http.listening import LOOPBACK, is_loopback, listen, refuse_exposure
+from taskpit.store.http.server import Server
 from taskpit.web.app import QueuesPages, board_app, guarded
 from taskpit.web.html import Paper
 from taskpit.web.shared import BoardThreads, Bring, Hub
@@ -41,7 +41,9 @@ def open_desk(open_queue: Callable[[], Queue], paper: Paper, worker: str, bring:
 class BoardServer:
     """The board of a queue, or of all, ready to be served: it has its socket and its link."""
 
-    def __init__(self, make: Callable[[], BoardThreads | QueuesPages], wish: WebOptions) -> None:
+    def __init__(
+        self, make: Callable[[], BoardThreads | QueuesPages], wish: WebOptions, limits: Limits | None = None
+    ) -> None:
         refuse_exposure(wish.host, wish.token, exposed=wish.expose)
         made = make()
         self.token = wish.token or new_token()
@@ -53,7 +55,7 @@ class BoardServer:
         self.port: int = self._socket.getsockname()[1]
         shown = wish.host if is_loopback(wish.host) else socket.gethostname()
         self.address = f"http://{f'[{shown}]' if ':' in shown else shown}:{self.port}/"
-        self._server = _Server(server_config(app), made.dismiss)
+        self.server = Server(app, self._socket, limits, dismiss=made.dismiss)
 
     @property
     def link(self) -> str:
@@ -62,36 +64,11 @@ class BoardServer:
 
     def run(self, ready: Callable[[], None] | None = None) -> None:
         """Serve until interrupted."""
-        self._server.ready = ready
-        try:
-            self._server.run(sockets=[self._socket])
-        finally:
-            self._socket.close()
+        self.server.serve_until_stopped(ready)
 
     def stop(self) -> None:
         """It ends soon; may be called from another thread."""
-        self._server.should_exit = True
-
-
-class _Server(uvicorn.Server):
-    """A server whose listeners go home when it is asked to end, so that nobody waits for them."""
-
-    ready: Callable[[], None] | None = None
-
-    def __init__(self, config: uvicorn.Config, dismiss: Callable[[], Awaitable[None]]) -> None:
-        super().__init__(config)
-        self._dismiss = dismiss
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """It listens."""
-        await super().startup(sockets)
-        if self.ready is not None:
-            self.ready()
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """It ends."""
-        await self._dismiss()
-        await super().shutdown(sockets)
+        self.server.stop()
 
 
 def _hosts(host: str) -> tuple[str, ...]:
