@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import stat
+from typing import TYPE_CHECKING, Any
 
 from taskpit import fs, jsontext, layouts
 from taskpit.config import plain_settings
@@ -19,11 +20,9 @@ from taskpit.errors import Untrusted
 from taskpit.model import Value
 from taskpit.text import read_toml
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
     from hashlib import blake2b
-    from typing import Any
 else:
     try:
         from _blake2 import blake2b  # what `hashlib` hands out, without loading OpenSSL
@@ -58,6 +57,14 @@ class Start(Value, frozen=True, kw_only=True):
     kind: str
     name: str
     text: str
+
+
+class Look(Value, frozen=True, kw_only=True):
+    """A folder as it was read once: what was shown of it is what is recorded."""
+
+    starts: tuple[Start, ...]
+    #: The record that says that this user trusts the folder as it was read.
+    record: dict[str, Any]
 
 
 # -- the user's own state --------------------------------------------------------------------------
@@ -104,6 +111,13 @@ def state_dir(*names: str) -> str:
 def starts(root: str) -> list[Start]:
     """What the folder can start or connect to by itself, in a fixed order. Reads, runs nothing."""
     return list(_starts(os.path.realpath(root)))
+
+
+def look(root: str) -> Look:
+    """Read the folder once, to show it and to record just that."""
+    root = os.path.realpath(root)
+    found = tuple(_starts(root))
+    return Look(starts=found, record=_facts(root, found))
 
 
 def _starts(root: str) -> Iterator[Start]:
@@ -262,11 +276,11 @@ def name_for(path: str) -> str:
     return blake2b(os.fsencode(path), digest_size=16).hexdigest()
 
 
-def _facts(root: str) -> dict[str, Any]:
+def _facts(root: str, found: Iterable[Start]) -> dict[str, Any]:
     """The folder, and what it can start, as a record has them."""
     status = os.stat(root)
     digest = blake2b(digest_size=32)
-    for one in _starts(root):
+    for one in found:
         digest.update(jsontext.dumps([one.kind, one.name, one.text]).encode("utf-8", "surrogatepass"))
     return {
         "path": root,
@@ -288,15 +302,35 @@ def _born(root: str) -> int:
 
 
 def remember(root: str) -> bool:
-    """This user trusts the folder as it is now; False if that could not be written down."""
-    root = os.path.realpath(root)
+    """Trust the folder as it is now. Return False if that could not be written down."""
     try:
-        path = _record_of(root)
-        data = jsontext.dumps(_facts(root)).encode("utf-8", "surrogateescape")
+        return record(look(root))
+    except OSError:
+        return False
+
+
+def record(seen: Look) -> bool:
+    """Trust the folder as it was read. Return False if that could not be written down.
+
+    If the folder has changed since then, the record does not fit it and trusts nothing.
+    """
+    try:
+        path = _record_of(seen.record["path"])
+        data = jsontext.dumps(seen.record).encode("utf-8", "surrogateescape")
         fs.replace(path, data, sync=False, mode=0o600)
     except (OSError, Untrusted):
         return False
     return True
+
+
+def carry_over(before: Look, root: str, wrote: Collection[str] = ()) -> bool:
+    """Trust a folder that was trusted before this process wrote these texts into it.
+
+    Anything else that another program changed in the meantime is not trusted with it: then nothing is recorded, and
+    the user is asked.
+    """
+    after = look(root)
+    return all(one in before.starts or one.text in wrote for one in after.starts) and record(after)
 
 
 def known() -> list[str]:
@@ -323,30 +357,30 @@ def is_given(root: str) -> bool:
     return not why_not(root)
 
 
-def is_remembered(root: str) -> bool:
-    """Whether there is a record of the folder as it is: what is trusted for one command only is not."""
+def trusted_look(root: str) -> Look | None:
+    """Return the folder as it was read, if a record trusts it like that; not if it is trusted for one command only."""
     try:
-        return not _unrecorded(root)
-    except Untrusted:  # nothing can be kept there
-        return False
+        seen = look(root)
+        return None if _unrecorded(seen) else seen
+    except (OSError, Untrusted):
+        return None
 
 
 def why_not(root: str) -> str:
     """Why the folder may not run or connect yet, in words; empty if it may."""
-    return "" if os.environ.get(VARIABLE) == "1" else _unrecorded(root)
+    return "" if os.environ.get(VARIABLE) == "1" else _unrecorded(look(root))
 
 
-def _unrecorded(root: str) -> str:
-    root = os.path.realpath(root)
+def _unrecorded(seen: Look) -> str:
+    facts = seen.record
     try:
-        path = _record_of(root)
+        path = _record_of(facts["path"])
         known = jsontext.loads(fs.read(path, LARGEST)[0].decode("utf-8", "surrogateescape"))
         mine = isinstance(known, dict) and not fs.foreign(path)
     except FileNotFoundError:
         return "it came by clone, copy or another hand, or was made by an older version"
     except (OSError, ValueError):
         return "the record of it cannot be read"
-    facts = _facts(root)
     if not mine or any(known.get(key) != facts[key] for key in ("path", "device", "inode", "born")):
         return "another folder stands now where the one was that you trusted"
     return "" if known.get("digest") == facts["digest"] else "what it can start has changed since you trusted it"

@@ -52,6 +52,42 @@ def test_a_person_is_asked(clone, said, code):
     assert clone("--json", "trust").code == code
 
 
+@pytest.mark.parametrize("file", [".taskpit/config.toml", ".taskpit/presets/claude.toml", "agents.toml"])
+def test_a_change_while_the_person_reads_is_not_trusted(clone, file):
+    leader, follower = pty.openpty()
+    env = {**{key: value for key, value in os.environ.items() if not key.startswith("TASKPIT_")}, **clone.mine}
+    argv = [sys.executable, "-m", "taskpit", "-C", str(clone.pit), "trust"]
+    with subprocess.Popen(argv, stdin=follower, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env) as process:
+        shown = b""
+        while b"[y/N]" not in shown:
+            piece = process.stdout.read1(4096)
+            assert piece, process.stderr.read()
+            shown += piece
+        path = clone.pit / file
+        path.write_text(path.read_text().replace("evil", "worse").replace("notify", "worse").replace("rm", "worse"))
+        os.write(leader, b"y\n")
+        trouble = process.communicate(timeout=PATIENCE)[1].decode()
+    os.close(leader)
+    os.close(follower)
+    assert (process.returncode, "changed while you were reading" in trouble) == (6, True), trouble
+    assert clone("trust").code == 9
+    clone("trust", "--yes")
+    assert clone("trust").code == 0
+
+
+def test_a_hook_that_appears_while_a_token_is_added_is_not_trusted(clone, monkeypatch):
+    """Another program writes between the look before a change and the record after it."""
+    for name, value in clone.mine.items():
+        monkeypatch.setenv(name, value)
+    assert clone("trust", "--yes").code == 0
+    before = trust.trusted_look(clone.pit)
+    (clone.pit / ".taskpit/presets/new.toml").write_text('bin = "evil"\n')
+    assert not trust.carry_over(before, clone.pit, ("what this process wrote",))
+    assert clone("trust").code == 9
+    assert trust.carry_over(before, clone.pit, ('bin = "evil"\n',))
+    assert clone("trust").code == 0
+
+
 def test_what_was_trusted_is_shown_and_revoked(clone):
     assert clone("trust", "--yes").code == 0
     assert "is trusted" in clone("trust").out

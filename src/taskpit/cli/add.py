@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import TYPE_CHECKING
 
+from taskpit import trust
 from taskpit.cli.context import Args, Context, Reply, Usage, arg, either, takes
 from taskpit.cli.options import read_text, vet
 from taskpit.cli.output import quoted
@@ -13,7 +15,6 @@ from taskpit.errors import Conflict, Invalid, TaskpitError
 from taskpit.model import LISTS, Said, Task
 from taskpit.workers import run_around
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
@@ -90,28 +91,24 @@ def _init(args: Args, context: Context) -> Reply:
     return Reply(data=data, text="\n".join(filter(None, lines)))
 
 
-def _stays_trusted(root: str, context: Context) -> bool:
-    """Whether what a person adds to the queue is trusted as it was before: not for one command, not by a worker's."""
-    from taskpit import trust
-
-    return not run_around(context.env) and trust.is_remembered(root)
+def _trusted_look(root: str, context: Context) -> trust.Look | None:
+    """Return the queue as it is trusted now; None if it is not, or only for one command, or inside a run."""
+    return None if run_around(context.env) else trust.trusted_look(root)
 
 
 def _with_template(name: str, root: str, context: Context) -> tuple[list[str], list[str]]:
     """The template's files are there; a queue that was trusted before stays so."""
-    from taskpit import trust
-    from taskpit.crew.file import write_template
+    from taskpit.crew.file import texts_of, write_template
 
-    trusted = _stays_trusted(root, context)
+    before = _trusted_look(root, context)
     written, kept = write_template(name, root)
-    if trusted and written:
-        trust.remember(root)
+    if before is not None and written:
+        trust.carry_over(before, root, texts_of(name))
     return written, kept
 
 
 def _tell_untrusted(root: str, context: Context) -> None:
     """Say so at once if the folder brings something that could start by itself, or came from elsewhere."""
-    from taskpit import trust
     from taskpit.store.opening import brings_tasks
 
     why = trust.why_not(root)
@@ -212,7 +209,6 @@ def _init_database(address: str, args: Args, context: Context) -> Reply:
 
 def _init_pointer(shown: str, leave: Callable[..., None], args: Args, context: Context) -> Reply:
     """The folder leads to the queue there: work below it finds that."""
-    from taskpit import trust
     from taskpit.store.opening import LAYOUT
 
     root = os.path.abspath(os.path.join(context.directory or ".", args.path or "pit"))
@@ -221,7 +217,8 @@ def _init_pointer(shown: str, leave: Callable[..., None], args: Args, context: C
             f"{root} is a queue of its own", hint=f"Name another folder, or move it: pit -C {root} convert URL"
         )
     brings = any(one.kind != "address" for one in trust.starts(root))  # that is named just now
-    leave(root, trusted=_stays_trusted(root, context) or not (brings or run_around(context.env)))
+    stays = _trusted_look(root, context) is not None
+    leave(root, trusted=stays or not (brings or run_around(context.env)))
     _tell_untrusted(root, context)
     return Reply(data={"path": root, "leads_to": shown}, text=f"{root} leads to {shown}")
 
@@ -248,13 +245,13 @@ def _ignored(root: str, rule: str, wish: str, context: Context) -> str:
 
 def _track(root: str, context: Context) -> str:
     """Git's commits have the tasks and their results; what belongs to this checkout alone is left out of them."""
-    from taskpit import fs, trust
+    from taskpit import fs
     from taskpit.store.git_tracked import IGNORED
     from taskpit.store.opening import CONFIG, LAYOUT
 
     if fs.read(f"{root}/{LAYOUT}", trust.LARGEST)[0].strip() != b"pit":
         raise Usage("only a queue of layout pit can be tracked by git")
-    trusted = _stays_trusted(root, context)
+    before = _trusted_look(root, context)
     kept = {f"{folder}/.gitkeep": "" for folder in ("food", "done", "scraps")}  # git removes folders that are empty
     for name, text in {**IGNORED, **kept}.items():
         fs.write(f"{root}/{name}", text.encode())
@@ -262,8 +259,8 @@ def _track(root: str, context: Context) -> str:
     missing = [line for line in ('ids = "random"', 'git = "track"') if line not in settings.splitlines()]
     if missing:
         fs.write(f"{root}/{CONFIG}", "\n".join([*missing, settings]).encode())
-    if trusted:
-        trust.remember(root)
+    if before is not None:
+        trust.carry_over(before, root)
     return "git tracks its tasks and results from now on; new ids are random, so that branches agree: commit the folder"
 
 
@@ -298,7 +295,7 @@ def _is_its_own(top: str, directory: str) -> bool:
 
 def _exclude(root: str, rule: str) -> str:
     """The rule stands in this checkout's own list, which no commit has; empty if git cannot say where that is."""
-    from taskpit import fs, trust
+    from taskpit import fs
     from taskpit.landing.git import GitTrouble, outside
 
     asked = ("rev-parse", "--path-format=absolute", "--show-toplevel", "--git-dir", "--git-common-dir")

@@ -8,7 +8,7 @@ import sys
 from taskpit import trust
 from taskpit.cli.context import Args, Context, Reply, Usage, arg, takes
 from taskpit.cli.output import paint
-from taskpit.errors import Invalid, Storage, TaskpitError, Untrusted
+from taskpit.errors import Conflict, Invalid, Storage, TaskpitError, Untrusted
 from taskpit.text import revealed
 
 #: So many different checks are shown.
@@ -34,21 +34,27 @@ def _trust(args: Args, context: Context) -> Reply:
     if args.revoke:
         was = trust.forget(root)
         text = f"{root} is not trusted any more" if was else f"{root} was not trusted"
-        return Reply(data=_facts(root, trusted=False), text=text)
-    trusted = trust.is_given(root)
+        return Reply(data=_facts(root, trust.look(root), trusted=False), text=text)
+    trusted, seen = trust.is_given(root), trust.look(root)
     if trusted and not args.yes:
-        return Reply(data=_facts(root, trusted=True), text=f"{_shown(root, context)}\n\n{root} is trusted")
-    if not args.yes and not _asked(root, context):
+        return Reply(data=_facts(root, seen, trusted=True), text=f"{_shown(root, seen, context)}\n\n{root} is trusted")
+    if not args.yes and not _asked(root, seen, context):
         refusal = trust.untrusted(root, "you have not said so")
         refusal.hint = "`pit trust --yes` says so without being asked."
-        refusal.details |= _facts(root, trusted=False)
+        refusal.details |= _facts(root, seen, trusted=False)
         raise refusal
-    if not trust.remember(root):
+    if trust.look(root) != seen:
+        raise Conflict(
+            f"{root} changed while you were reading. Nothing was recorded.",
+            hint="Run `pit trust` again to see how it is now.",
+            path=root,
+        )
+    if not trust.record(seen):
         raise Storage(
             f"the record could not be written to {trust.state_path('trust')}",
             hint=f"Set XDG_STATE_HOME to a directory of yours, or {trust.VARIABLE}=1 for one command.",
         )
-    return Reply(data=_facts(root, trusted=True), text=f"{root} is trusted from now on")
+    return Reply(data=_facts(root, seen, trusted=True), text=f"{root} is trusted from now on")
 
 
 def _root(context: Context) -> str:
@@ -65,8 +71,8 @@ def _root(context: Context) -> str:
     return root
 
 
-def _facts(root: str, *, trusted: bool) -> dict[str, object]:
-    found = [{"kind": one.kind, "name": one.name, "text": _words(one)} for one in trust.starts(root)]
+def _facts(root: str, seen: trust.Look, *, trusted: bool) -> dict[str, object]:
+    found = [{"kind": one.kind, "name": one.name, "text": _words(one)} for one in seen.starts]
     return {"path": root, "trusted": trusted, "starts": found}
 
 
@@ -80,25 +86,25 @@ def _words(one: trust.Start) -> str:
     return address.shown(one.text) if address.is_address(one.text) else shown(one.text)
 
 
-def _asked(root: str, context: Context) -> bool:
-    """What it can start was shown; whether the person said yes."""
+def _asked(root: str, seen: trust.Look, context: Context) -> bool:
+    """Show what it can start and return whether the person agreed."""
     if context.json or not sys.stdin.isatty():
         if not context.json:
-            context.tell(_shown(root, context))
+            context.tell(_shown(root, seen, context))
         return False
-    context.tell(_shown(root, context))
+    context.tell(_shown(root, seen, context))
     context.tell(f"\nMay {root} run and connect to this? [y/N]")
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
-def _shown(root: str, context: Context) -> str:
+def _shown(root: str, seen: trust.Look, context: Context) -> str:
     lines = [paint("bold", root), *_whose(root)]
-    for one in trust.starts(root):
+    for one in seen.starts:
         lines += [
             paint("bold", f"{one.kind} {revealed(one.name)}"),
             *(f"  {line}" for line in revealed(_words(one)).split("\n")),
         ]
-    return "\n".join([*lines, *_checks(root, context)])
+    return "\n".join([*lines, *_checks(root, seen, context)])
 
 
 def _whose(root: str) -> list[str]:
@@ -111,12 +117,12 @@ def _whose(root: str) -> list[str]:
     ]
 
 
-def _checks(root: str, context: Context) -> list[str]:
+def _checks(root: str, seen: trust.Look, context: Context) -> list[str]:
     """The commands of its tasks' checks, as far as they fit; a queue in a database is not asked."""
     from taskpit.model import State
     from taskpit.queue import Queue, cards
 
-    if any(one.kind in ("address", "plug-in") for one in trust.starts(root)):
+    if any(one.kind in ("address", "plug-in") for one in seen.starts):
         return [paint("bold", "checks"), "  of the tasks that are there, and of those that others put there"]
     try:
         queue = Queue.open(root, context.env)

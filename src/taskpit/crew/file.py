@@ -380,6 +380,13 @@ def write_template(name: str, root: str) -> tuple[list[str], list[str]]:
     return written, kept
 
 
+def texts_of(name: str) -> set[str]:
+    """Return the text of every file of this template."""
+    source = template_folder(name)
+    paths = (os.path.join(folder, file) for folder, _, names in os.walk(source) for file in names)
+    return {fs.read(path, LARGEST)[0].decode("utf-8", "backslashreplace") for path in paths}
+
+
 def template_folder(name: str) -> str:
     """Where this template is; NotFound if there is none of that name."""
     known = sorted(os.listdir(FOLDER))

@@ -147,10 +147,10 @@ class Tokens:
 
         kept = [{key: value for key, value in grant.as_dict().items() if key != "others"} for grant in grants]
         data = json.dumps({"schema": 1, "tokens": kept}, indent=1).encode()
-        trusted = trust.is_remembered(self._folder)
+        before = trust.trusted_look(self._folder)
         fs.replace(self.path, data, f"{self.path}~{fs.fresh_name()}", sync=True, mode=0o600)
-        if trusted:  # whom it lets in is part of that, and this user says it here
-            trust.remember(self._folder)
+        if before is not None:  # the tokens are part of what the user trusts, and this user changes them here
+            trust.carry_over(before, self._folder, (data.decode(),))
 
 
 def _digest(secret: str) -> str:

@@ -77,8 +77,9 @@ def init(root: str, layout_name: str | None = None, clock: Clock | None = None, 
     if trusted:
         from taskpit import trust
 
-        if all(one.kind == "plug-in" for one in trust.starts(root)):  # which was named just now
-            trust.remember(root)
+        seen = trust.look(root)
+        if all(one.kind == "plug-in" for one in seen.starts):  # which was named just now
+            trust.record(seen)
     return made
 
 
