@@ -32,7 +32,7 @@ from taskpit.store.files import FileStore
 from taskpit.store.opening import init
 from taskpit.testing import FakeClock
 from taskpit.worker.budget import Ledger
-from taskpit.worker.run_directory import place_for
+from taskpit.worker.run_directory import RunPlaces
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -166,7 +166,7 @@ def _fail(queue: Queue, clock: FakeClock) -> None:
 
 
 def _print(queue: Queue, claim: Claim) -> None:
-    place = place_for(queue.store, claim)
+    place = RunPlaces(queue.store).of(claim)
     place.make()
     Path(place.events).write_text("".join(json.dumps(event) + "\n" for event in PRINTED), encoding="utf-8")
 
@@ -310,56 +310,101 @@ def _web_plots(queue: Queue) -> bytes:
     return page(queue, "/plots", (1280, 960))
 
 
-# -- a recording of the demo -----------------------------------------------------------------------
+# -- a recording of the main job -------------------------------------------------------------------
 
-#: Columns and rows of the recording, how much faster it plays, and how long its end stays, in seconds.
-COLUMNS, ROWS, FASTER, REST = 104, 24, 2.0, 9.0
+#: Columns and rows of the recording, how much slower it plays, and how long its end stays, in seconds.
+COLUMNS, ROWS, SLOWER, REST = 104, 26, 1.5, 9.0
+#: How long a command takes to be typed, and how long its answer is read, in seconds.
+TYPED, READ = 0.9, 0.6
 #: The colour of a line by its first word after the time, or by its beginning.
-COLOURS = {"done": "#7ee787", "claimed": "#79c0ff", "retry": "#e3b341", "stuck": "#e3b341", "lost": "#ff7b72"}
-COLOURS |= {
-    "approved": "#7ee787",
-    "sent": "#e3b341",
-    "killed": "#ff7b72",
-    "split": "#d2a8ff",
-    "yes": "#7ee787",
+COLOURS = {
     "$": "#f0f6fc",
-    "Needs": "#e3b341",
+    "done": "#7ee787",
+    "claimed": "#79c0ff",
+    "again": "#e3b341",
+    "conflict": "#e3b341",
+    "retry": "#e3b341",
+    "Landed": "#7ee787",
 }
+SESSION = (
+    "pit add 'Greet people by name' --check 'grep -q name greet.py'",
+    "pit add 'Greet in French' --check 'grep -q Bonjour greet.py'",
+    "pit add 'Explain it in the README' --check 'grep -q greet README.md'",
+    "pit work -n 2 --agent claude --land merge --until empty",
+    "git log --oneline",
+    "pit report",
+)
+#: Stands in for Claude Code: it changes one file for each task, and resolves a conflict when it finds one.
+STAND_IN = """#!/bin/sh
+cat > /dev/null
+sleep 1.$TASKPIT_TASK
+if grep -q '<<<<' greet.py; then
+  printf 'def greet(name):\n    return f"Hello, {name}. Bonjour, {name}."\n' > greet.py
+else case $TASKPIT_TASK in
+  0001) printf 'def greet(name):\n    return f"Hello, {name}."\n' > greet.py ;;
+  0002) printf 'def greet():\n    return "Hello. Bonjour."\n' > greet.py ;;
+  0003) echo 'Call greet() to be greeted.' > README.md ;;
+esac; fi
+echo '{"type":"system","subtype":"init","session_id":"s"}'
+echo '{"type":"assistant","message":{"content":[{"type":"tool_use","name":"Write","input":{}}]}}'
+echo '{"type":"result","is_error":false,"result":"Done.","session_id":"s","total_cost_usd":0.04,"num_turns":3}'
+"""
 
 
-def _demo_lines(folder: str) -> list[tuple[float, str]]:
-    """What `pit demo` prints, each line with the second it came; up to the list of what happened."""
-    command = [sys.executable, "-u", "-m", "taskpit", "demo", "--dir", f"{folder}/zoo"]
-    lines, began = [(0.0, "$ make demo")], time.monotonic()
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, text=True, env={**os.environ, "COLUMNS": str(COLUMNS)}
-    ) as demo:
-        lines += (
-            (time.monotonic() - began, line.rstrip("\n").replace(f"{folder}/", "~/")) for line in demo.stdout or ()
+def _repository(folder: Path) -> dict[str, str]:
+    """A repository with a queue, and the environment in which an agent stands in for the real one."""
+    programs, shop = folder / "bin", folder / "shop"
+    programs.mkdir()
+    shop.mkdir()
+    (programs / "claude").write_text(STAND_IN, encoding="utf-8")
+    (programs / "claude").chmod(0o755)
+    (shop / "greet.py").write_text('def greet():\n    return "Hello."\n', encoding="utf-8")
+    path = f"{programs}:{Path(sys.executable).parent}:{os.environ['PATH']}"
+    env = {**os.environ, "PATH": path, "HOME": str(folder), "COLUMNS": str(COLUMNS), "PYTHONUNBUFFERED": "1"}
+    begin = "git init -q -b main && git add . && git -c user.name=Ann -c user.email=ann@example.com commit -qm Start"
+    subprocess.run(["/bin/sh", "-c", f"{begin} && pit init --git ignore"], cwd=shop, env=env, check=True)
+    subprocess.run(["git", "config", "user.name", "Ann"], cwd=shop, env=env, check=True)
+    subprocess.run(["git", "config", "user.email", "ann@example.com"], cwd=shop, env=env, check=True)
+    return env
+
+
+def _session_lines(folder: Path) -> list[tuple[float, str]]:
+    """What a terminal shows of the session, each line with the second in which it appears."""
+    env, lines, at = _repository(folder), [], 0.0
+    for command in SESSION:
+        lines.append((at, f"$ {command}"))
+        at += TYPED
+        began = time.monotonic()
+        run = subprocess.Popen(
+            ["/bin/sh", "-c", command], cwd=folder / "shop", env=env, stdout=subprocess.PIPE, text=True
         )
-    end = next(number for number, (_, line) in enumerate(lines) if line == "Where to look")
-    return lines[: end - 1]
+        with run as process:
+            lines += ((at + (time.monotonic() - began) * SLOWER, line.rstrip("\n")) for line in process.stdout or ())
+        at = lines[-1][0] + READ
+    return lines
 
 
-@shot("demo.svg")
-def _demo(_: Queue) -> str:
+@shot("landing.svg")
+def _landing(_: Queue) -> str:
     with tempfile.TemporaryDirectory(prefix="taskpit-recording-") as folder:
-        lines = _demo_lines(folder)
+        return recording(_session_lines(Path(folder)), "A recording of two agents whose changes land")
+
+
+def recording(lines: list[tuple[float, str]], label: str) -> str:
+    """An animated SVG that shows each line at its second."""
     high, wide, step = ROWS * 20 + 24, COLUMNS * 8 + 32, 20
-    total = lines[-1][0] / FASTER + REST
+    total = lines[-1][0] + REST
     texts, frames = [], {}
     for number, (at, line) in enumerate(lines):
-        words = line.split()
-        key = next((word for word in words[:2] if word in COLOURS), "")
+        key = next((word for word in line.split()[:2] if word in COLOURS), "")
         shown = line if len(line) <= COLUMNS else f"{line[: COLUMNS - 1]}…"
         colour = f' fill="{COLOURS[key]}"' if key else ""
         texts.append(f'<text x="16" y="{number * step}"{colour}>{html.escape(shown)}</text>' if shown else "")
-        frames[f"{100 * at / FASTER / total:.2f}"] = (ROWS - number - 1) * step + 20
+        frames[f"{100 * at / total:.2f}"] = (ROWS - number - 1) * step + 20
     last = (ROWS - len(lines)) * step + 20
     keys = "".join(f"{at}%{{transform:translateY({y}px)}}" for at, y in frames.items())
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {wide} {high}" '
-        'role="img" aria-label="A recording of make demo">'
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {wide} {high}" role="img" aria-label="{label}">'
         "<style>text{font:13px ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;white-space:pre;fill:#c9d1d9}"
         f"#s{{transform:translateY({last}px);animation:s {total:.1f}s steps(1,end) infinite}}"
         f"@keyframes s{{{keys}100%{{transform:translateY({last}px)}}}}"

@@ -13,12 +13,12 @@ from world import require
 if TYPE_CHECKING:
     from pathlib import Path
 
-#: Some pages need what another suite has: tests/postgres and tests/serve have servers.
-ELSEWHERE = {"postgres.md", "serve.md"}
+#: These pages are run by other suites: by tests/postgres, tests/serve and tests/packaging/test_first_commands.py.
+ELSEWHERE = {"docs/postgres.md", "docs/serve.md", "README.md"}
 SHOWN = [
     page
     for page in sessions.pages()
-    if page.name not in ELSEWHERE and sessions.commands(page.read_text(encoding="utf-8"))
+    if str(page.relative_to(sessions.ROOT)) not in ELSEWHERE and sessions.commands(page.read_text(encoding="utf-8"))
 ]
 
 

@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 
 import pytest
-import sessions
 from waits import PATIENCE
 from world import once
 
@@ -85,8 +84,3 @@ def test_the_machine_is_told_of(programs, tmp_path):
 
     assert code == 0, said
     assert "missing: ruamel" in said
-
-
-def test_the_tour(programs, tmp_path):
-    for said in sessions.play((sessions.ROOT / "README.md").read_text(encoding="utf-8"), tmp_path, str(programs)):
-        assert said.agrees, str(said)
