@@ -133,6 +133,10 @@ def _compared(one: Sequence[str], other: Sequence[str]) -> Sequence[tuple[str, i
 LARGEST = 32 * 1024 * 1024
 #: How many brackets may be open on one line: the library looks back over all of them at each, three times over.
 BRACKETS = 32
+#: The library takes about 0.1 ms for each value, so a small file could keep a command busy for minutes.
+MOST_NODES = 20_000
+#: Where a value may begin: counted before the text is parsed, so it may count too many, never too few.
+NODE = re.compile(r"[\[{,]|:(?=\s|$)|^[ ]*-(?=\s|$)|(?<!\w)[&*]\w", re.MULTILINE)
 MARK = "\ufeff"
 
 #: A list under a key, and how far each of them is indented.
@@ -166,6 +170,9 @@ def load(data: bytes) -> Any:
     for number, line in enumerate(text.split("\n"), start=1):
         if line.count("[") + line.count("{") > BRACKETS and _depth(line) > BRACKETS:
             raise Invalid(f"line {number} is nested more than {BRACKETS} deep", line=number)
+    nodes = sum(1 for _ in NODE.finditer(text))
+    if nodes > MOST_NODES:
+        raise Invalid(f"it has about {nodes} values; {MOST_NODES} is the most", nodes=nodes)
     yaml = _yaml(text)
     from ruamel.yaml.error import YAMLError
 
