@@ -13,7 +13,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-TOOLS = ("build", "cyclonedx-bom", "hatchling", "pip-audit")
+TOOLS = ("build", "cronsim", "cyclonedx-bom", "hatchling", "msgspec", "pip-audit")
 #: The Pythons that a release may be built with, on the machine that the workflow has.
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 PLATFORMS = ("manylinux_2_28_x86_64", "manylinux_2_26_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x86_64")

@@ -44,6 +44,13 @@ def test_the_core_needs_two_packages():
     assert [re.split("[<>=]", need)[0] for need in PROJECT["project"]["dependencies"]] == ["cronsim", "msgspec"]
 
 
+def test_a_build_has_what_the_program_imports():
+    """The build hook runs the program to write its manual page, in an environment with these and nothing else."""
+    pyproject = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+
+    assert set(pyproject["project"]["dependencies"]) <= set(pyproject["build-system"]["requires"])
+
+
 def test_every_extra_that_a_message_names_exists():
     named = {
         extra
