@@ -348,19 +348,14 @@ def test_a_spool_that_cannot_be_written_is_no_reason_to_fail(place):
     assert place.queue.card(task_id).result.verdict == "done"
 
 
-def test_the_command_line_tells_too_and_loads_little(place):
+def test_the_command_line_runs_hooks_too(place):
     script = Path(*place.script(TELLS))
     place.hooks(done=f"../heard/{script.name}")  # as plain as settings can be: no list, no space, no quotes
     task_id = place.queue.add("by hand")
-    look = (
-        "import sys\nfrom taskpit.cli.main import main\ncode = main(sys.argv[1:])\nprint(*sys.modules, file=sys.stderr)"
-    )
-    run = [sys.executable, "-c", look, "-C", str(place.root)]
-    subprocess.run([*run, "claim", task_id, "--as", "me"], check=True, capture_output=True)
-    ran = subprocess.run([*run, "done", task_id, "--as", "me"], check=True, capture_output=True, text=True)
-
+    run = [sys.executable, "-m", "taskpit", "-C", str(place.root)]
+    for verb in ("claim", "done"):
+        subprocess.run([*run, verb, task_id, "--as", "me"], check=True, capture_output=True)
     assert place.told()[0]["worker"] == "me"
-    assert not {"subprocess", "tomllib", "shlex", "threading"} & set(ran.stderr.split())
 
 
 def test_where_there_is_no_folder(tmp_path, monkeypatch):

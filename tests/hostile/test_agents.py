@@ -62,8 +62,8 @@ def test_an_agent_speaks_to_no_other_as_a_person(verb, tmp_path):
     assert pit("-C", root, "claim", "--as", "w").code == 0
     assert pit("-C", root, "ask", "1", "may I?", "--as", "w").code == 0
     answer = pit("-C", root, *(word.format(id="1") for word in verb), env={workers.RUN_DIR: str(tmp_path)})
-    assert answer.code == 6, answer.out
-    assert "this is an agent's run" in answer.err
+    assert answer.code == 9, answer.out
+    assert "run may not use" in answer.err
     assert pit("-C", root, *(word.format(id="1") for word in verb)).code == 0
 
 
@@ -72,14 +72,14 @@ def test_an_agent_lets_nobody_into_the_gateway(verb, tmp_path):
     root = make_fast(tmp_path / "queue", "pit")
     assert pit("-C", root, "token", "add", "ann").code == 0
     answer = pit("-C", root, "token", *verb, env={workers.RUN_DIR: str(tmp_path)})
-    assert (answer.code, "for a person to decide" in answer.err) == (9, True)
+    assert (answer.code, "run may not use" in answer.err) == (9, True)
     assert [one["name"] for one in pit("-C", root, "token", "list", "--json").data["tokens"]] == ["ann"]
 
 
 def test_an_agent_does_not_end_the_pause_that_its_costs_have_made(tmp_path):
     root = make_fast(tmp_path / "queue", "pit")
     assert pit("-C", root, "pause", "the budget is spent").code == 0
-    assert pit("-C", root, "resume", env={workers.RUN_DIR: str(tmp_path)}).code == 6
+    assert pit("-C", root, "resume", env={workers.RUN_DIR: str(tmp_path)}).code == 9
     assert "the budget is spent" in pit("-C", root, "status").out
     assert pit("-C", root, "resume").code == 0
 

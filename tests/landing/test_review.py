@@ -105,7 +105,7 @@ def test_the_builder_cannot_approve_and_no_agent_can_for_a_person(looked):
     looked.work(task, a_dot_txt="x")
     with pytest.raises(Invalid, match="cannot approve"):
         review.approve(looked.queue, task, "snake-1~other")
-    assert "an agent's run" in looked.pit("review", task, "--approve", code=6, TASKPIT_RUN_DIR="/somewhere")
+    assert "run may not use" in looked.pit("review", task, "--approve", code=9, TASKPIT_RUN_DIR="/somewhere")
     assert looked.card(task).held.startswith(REVIEW)
 
 

@@ -150,7 +150,7 @@ def test_nobody_else_judges(ground, board, monkeypatch):
     monkeypatch.setenv("TASKPIT_RUN_DIR", "/somewhere")
     for verb in ("approve", "take_over"):
         status, told = act(board, task, verb, **form)
-        assert (status, "an agent's run" in told.replace("&#39;", "'")) == (400, True)
+        assert (status, "A worker's run may not use" in told.replace("&#39;", "'")) == (403, True)
     with Served(ground.root, read_only=True) as looking:
         page = looking.get(f"/task/{task}").text
         assert "Review the change" in page

@@ -57,6 +57,7 @@ STATUS = (
     (errors.TooLarge, 413),
     (errors.Invalid, 400),
     (errors.Untrusted, 403),
+    (errors.Denied, 403),
     (errors.Nothing, 409),
     (errors.Lost, 409),
     (errors.Storage, 503),
