@@ -79,7 +79,7 @@ _PRESET = {
     "set_env": "variables it gets",
     "event": "what an event means: `when` (paths and values), `means`, `ends`, `loops` (so many in a row end the run), `resets`",
     "take": "where session, cost, tokens, turns and output stand: `when`, `path`, `plus` (what is added to it), `how`, `per` (what one part of a sum belongs to)",
-    "message": "what words in its output mean: `pattern`, `means`, `resets`, `always` (even if all else is good)",
+    "message": "what a line means that begins with `pattern`, outside tracebacks: `means`, `resets`, `always` (even if all else is good)",
 }
 
 

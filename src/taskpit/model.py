@@ -223,7 +223,7 @@ class Try(Value, frozen=True, kw_only=True):
 
     at: float
     worker: str
-    #: task, check, crash, timeout spend an attempt; lost, quota, infra, released don't; reset forgives.
+    #: task, check, crash, timeout, empty spend an attempt; lost, quota, infra, room, released don't; reset forgives.
     kind: str
     error: str = ""
     #: The error with numbers, paths and times taken out: equal marks are the same failure.

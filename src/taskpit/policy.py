@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from taskpit.config import Config
 
 #: Kinds of failure that are the task's own; all others spend no attempt.
-SPENDS = frozenset(("task", "check", "conflict", "crash", "timeout"))
+SPENDS = frozenset(("task", "check", "conflict", "crash", "timeout", "empty"))
 
 #: So many tries in vain double the pause before the next.
 LONGER_PAUSES = 5
@@ -300,7 +300,7 @@ def in_vain(tries: Sequence[Try]) -> int:
     that is full all night is not met every few seconds, and one that was made room on is seen soon.
     """
     last = tries[-LONGER_PAUSES:]
-    return next((count for count, one in enumerate(reversed(last)) if one.kind != "infra"), len(last))
+    return next((count for count, one in enumerate(reversed(last)) if one.kind not in ("infra", "room")), len(last))
 
 
 def _short(text: str, longest: int = 200) -> str:

@@ -42,6 +42,7 @@ def test_costs_are_in_the_result(pit):
         "model": "opus",
         "usd": 0.25,
         "turns": 3,
+        "tools": 1,
         "input_tokens": 137,
         "output_tokens": 20,
         "cached_tokens": 7,

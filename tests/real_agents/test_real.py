@@ -380,12 +380,11 @@ def command(pid):
 
 
 def test_talk(bench):
-    """an answer without any work is told as such."""
+    """an answer without any work needs a person."""
     bench.model.scripts["chat"] = [Say("I have thought about it.")]
     task = bench.put("chat")
     bench.work()
-    result = bench.card(task).result
-    assert (result.verdict, "only talked" in result.reason) == ("done", True)
+    assert "the agent used no tool, changed nothing and left no result" in bench.card(task).held
 
 
 def told_too_late(bench, record_property):

@@ -44,6 +44,8 @@ from taskpit.schema import path_of
 
 #: How often a landing begins again because others were faster.
 TURNS = 100
+#: The reason in the result of a task that is done without a change.
+NOTHING_TO_LAND = "nothing to land"
 #: So many questions about one candidate are kept, and so much of each.
 QUESTIONS, LONGEST_QUESTION = 20, 500
 
@@ -177,8 +179,19 @@ class LandingPipe:
 
     # -- 4, 5, 6: what it brought --------------------------------------------------------------------
 
-    def hand_in(self, claim: Claim, done: Done, hands: Hands, *, check: bool = True) -> Outcome:
-        """The claim's end: handed in and held, or failed because there is nothing, or nothing green, to land."""
+    def is_unchanged(self, task: Task) -> bool:
+        """Whether its clone has nothing to land."""
+        terms = self._settled(task)
+        self.ready()
+        base = self.git.ref(self.ref("base", task.id))
+        taken = self.files.take(self.workspace(task.id), terms, base, self._target(terms, base))
+        return taken.tree == self.git.tree_of(base) and not taken.questions
+
+    def hand_in(self, claim: Claim, done: Done, hands: Hands, *, check: bool = True, answered: bool = False) -> Outcome:
+        """The claim's end: handed in and held, or failed because there is nothing, or nothing green, to land.
+
+        `answered`: the run left a result, so a task that changed nothing is done if its check is green or absent.
+        """
         task, path = claim.task, self.workspace(claim.task.id)
         terms = self._settled(task)
         self.ready()
@@ -189,8 +202,10 @@ class LandingPipe:
         base = began.oid
         taken = self.files.take(path, terms, base, self._target(terms, base))
         if taken.tree == self.git.tree_of(base) and task.extra.get("allow-empty") not in (True, "yes", "true"):
+            if answered and not parent_of(task):
+                return self._answered(task, done, base, terms, hands, check=check)
             message = "; ".join(("nothing changed in its clone, so there is nothing to land", *taken.questions))
-            return Failed(error=message, kind="check", output=done.output)
+            return Failed(error=message, kind="empty", output=done.output)
         commit = self.git.commit(taken.tree, [base], _message(task))
         self.git.set(self.ref("cand", task.id), commit)
         files = len(taken.changes)
@@ -209,6 +224,16 @@ class LandingPipe:
             handed = self._as_approved(handed, HandIn.load(seen.data))
         self.git.set(self.ref("hand", task.id), self.git.blob(handed.dump()))
         return held(task, handed, () if handed.approved else handed.questions)
+
+    def _answered(self, task: Task, done: Done, base: str, terms: Terms, hands: Hands, *, check: bool) -> Done | Failed:
+        """The end of a task whose result is a text: done unless its check is red."""
+        evidence = None
+        if check and check_mode(task) != "disabled":
+            evidence = self.clones.check(task.id, task.check, base, terms, hands)
+            if not evidence.green and check_mode(task) == "strict":
+                message = f"nothing changed in its clone, and {evidence.complaint()}"
+                return Failed(error=message, kind="check", output=done.output, evidence=evidence)
+        return done.replace(reason=done.reason or NOTHING_TO_LAND, evidence=evidence)
 
     def _as_approved(self, handed: HandIn, seen: HandIn) -> HandIn:
         """The same change as the one that was approved before, on another base, needs no second approval."""

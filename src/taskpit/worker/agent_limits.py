@@ -1,7 +1,8 @@
 """Who may start on an agent CLI now: limits it has told us of, how many at once, how far apart.
 
 .taskpit/backends/
-    <name>.json     paused_until, reason, strikes: it has had enough until then
+    <name>.json     paused_until, reason, strikes, rest: it has had enough until then
+    <name>.history  what its errors were, by task: whether they are the backend's or the task's
     <name>.<n>      locked by the run that has place n of its limit
     <name>.turn     locked by the run that is starting, with the time of the last start
     <name>.window   when the window of its quota ends that has begun
@@ -15,12 +16,16 @@ import contextlib
 import json
 import os
 import re
+import threading
+
+import msgspec
 
 from taskpit import fs
 from taskpit.agents.usage import model_name
 from taskpit.clock import iso
 from taskpit.errors import Invalid, NotFound
-from taskpit.model import Done, Release, Retry
+from taskpit.model import Done, Failed, Release, Retry
+from taskpit.run.blame import History
 from taskpit.text import read_json
 from taskpit.worker.preset import Backend
 from taskpit.worker.process import CannotRun
@@ -155,6 +160,8 @@ def _zone(text: str) -> tzinfo | None:
 LONGEST_GUESS = 3600.0
 #: How long it rests after trouble that was no limit, at first and at most.
 TROUBLE = (10.0, 300.0)
+#: A task whose errors are in doubt begins so many seconds after its backend's rest, so that another one goes first.
+LAST = 2.0
 
 
 class Pass:
@@ -191,6 +198,7 @@ class Gate:
         self._held: dict[str, Any] = {}
         self._last_said = ""
         self._window = 0.0
+        self._history, self._turn = History(), threading.Lock()
         if self._root:
             fs.make_dir(f"{self._root}/backends")
 
@@ -259,6 +267,62 @@ class Gate:
             return f"{rests}; nothing is claimed for it until then"
         return f"{self.backend.name} goes on" if self.backend else ""
 
+    # -- whose error it is -------------------------------------------------------------------------
+
+    def starting(self, task_id: str) -> float:
+        """A run of this task begins now; when that is."""
+        now = self._clock.now()
+        self._change(lambda history: history.starting(task_id, now))
+        return now
+
+    def judge(
+        self, task_id: str, began: float, outcome: Outcome, *, exact: bool = False, longest: float = LONGEST_GUESS
+    ) -> Outcome:
+        """What the run's end means for the backend: it works, or it rests, or the error is charged to the task.
+
+        `exact`: the limit named its end in an event; `longest`: the longest time to put a task off.
+        """
+        if self.backend is None:
+            return outcome
+        now = self._clock.now()
+        if isinstance(outcome, Done):
+            self.worked()
+            self._change(lambda history: history.succeeded(task_id, began, now))
+        if isinstance(outcome, Failed):
+            self._change(lambda history: history.ended(task_id))
+        if not isinstance(outcome, Retry) or outcome.kind not in ("quota", "infra"):
+            return outcome
+        rested = self._read().get("rest", 0.0) >= self._lengths(outcome.kind)[1]
+        history = self._change(lambda history: history.failed(task_id, began, now, exact=exact, rested=rested))
+        if history.is_charged(task_id):
+            return Failed(error=outcome.reason, log=outcome.log)
+        put_off = self.put_off(outcome)
+        if put_off.after or not history.lets_others_go_first(task_id):
+            return put_off
+        rest = max(self._read().get("paused_until", 0.0) - now, 0.0)
+        return put_off.replace(after=min(rest + LAST, longest))
+
+    def _change(self, change: Callable[[History], History]) -> History:
+        """The history after this change. A disk that refuses costs memory, not the run."""
+        if self.backend is None:
+            return self._history
+        with self._turn, contextlib.ExitStack() as held:
+            if self._root:
+                with contextlib.suppress(OSError):
+                    held.enter_context(fs.Flock(self._path("lock")))
+                with contextlib.suppress(OSError, msgspec.MsgspecError):
+                    self._history = msgspec.json.decode(fs.read(self._path("history"), 1 << 20)[0], type=History)
+            before, self._history = self._history, change(self._history)
+            if self._root and self._history != before:
+                with contextlib.suppress(OSError):
+                    fs.replace(self._path("history"), msgspec.json.encode(self._history), sync=False)
+            return self._history
+
+    def _lengths(self, kind: str) -> tuple[float, float]:
+        """The first and the longest rest after an error of this kind that names no time."""
+        pause = self.backend.pause if self.backend is not None else 0.0
+        return (pause, LONGEST_GUESS) if kind == "quota" else TROUBLE
+
     def put_off(self, retry: Retry) -> Retry:
         """The backend rests as the outcome says; the task itself may go to another one soon."""
         if self.backend is None or retry.kind not in ("quota", "infra"):
@@ -266,13 +330,14 @@ class Gate:
         now, held = self._clock.now(), self._read()
         resting = held.get("paused_until", 0.0) > now
         strikes = held.get("strikes", 0) + (0 if resting else 1)
-        first, most = (self.backend.pause, LONGEST_GUESS) if retry.kind == "quota" else TROUBLE
+        first, most = self._lengths(retry.kind)
         seconds = retry.after or min(first * 2.0 ** min(strikes - 1, 20), most)
         until = max(now + seconds, held.get("paused_until", 0.0) if resting else 0.0)
         reason = " ".join(retry.reason.split())[:200]
         if retry.kind == "quota" and retry.after:
             self._end_window(until)
-        written = self._write({"paused_until": until, "reason": reason, "strikes": strikes})
+        rest = held.get("rest", 0.0) if resting else seconds
+        written = self._write({"paused_until": until, "reason": reason, "strikes": strikes, "rest": rest})
         return retry.replace(after=0.0) if written else retry.replace(after=seconds)
 
     # -- windows -----------------------------------------------------------------------------------
@@ -330,6 +395,7 @@ class Gate:
                 "paused_until": float(fields.get("paused_until", 0)),
                 "reason": str(fields.get("reason", "")),
                 "strikes": int(fields.get("strikes", 0)),
+                "rest": float(fields.get("rest", 0.0)),
             }
         except (OSError, ValueError, TypeError, AttributeError, OverflowError):
             return {}
@@ -443,8 +509,9 @@ class Choosing:
                 message = gate.rests() or f"{name} is busy"
                 continue
             way.started(self._clock.now())
+            began = gate.starting(task.id)
             try:
-                outcome = runner(claim, run)
+                outcome = gate.judge(task.id, began, runner(claim, run), exact=run.exact)
             except CannotRun as error:
                 if name == names[-1]:
                     raise
@@ -453,9 +520,7 @@ class Choosing:
             finally:
                 way.leave()
             if not isinstance(outcome, Retry):
-                if isinstance(outcome, Done):
-                    gate.worked()
                 return outcome
-            message, soonest = outcome.reason, gate.put_off(outcome).after or soonest
+            message, soonest = outcome.reason, outcome.after or soonest
             run.say(f"{name}: {message}")
         return Retry(reason=message, after=soonest, kind="infra")

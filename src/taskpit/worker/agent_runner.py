@@ -35,7 +35,7 @@ from taskpit.worker.agent_output import Listener, Talk
 from taskpit.worker.budget import BudgetLimit
 from taskpit.worker.preset import Backend, Preset, fill
 from taskpit.worker.process import CannotRun, say_exit
-from taskpit.worker.runner import ERROR_LINES, LARGEST_PROMPT, ONLY_TALK, OUTPUT_TAIL, Run
+from taskpit.worker.runner import ERROR_LINES, LARGEST_PROMPT, OUTPUT_TAIL, Run
 from taskpit.worker.transcript import ORDER as SIGNS
 from taskpit.worker.transcript import Finding, Transcript, judge
 
@@ -207,6 +207,8 @@ class AgentRunner:
         prompt = fs.read(run.place.prompt, LARGEST_PROMPT)[0].decode("utf-8", "replace")
         resumes = self.preset.resume or self.preset.protocol  # whether it can go on in a session
         known = sessions.find(claim, self.preset.name, cwd) if resumes else None
+        counts_tools = "tools" in self.preset.take and self.preset.events != "none"
+        run.exact, run.tools = False, 0 if counts_tools else None
         if known is not None:
             run.say(f"{self.preset.name} goes on in session {known.session}")
             outcome = self._go(run, sessions, prompt + AGAIN, known, resumed=True)
@@ -290,7 +292,7 @@ class AgentRunner:
                 return Ask(question=talk.client.question, wanted="yes; or no, and what to do instead")
             outcome = self._conclude(run, ended, transcript, resumed=resumed)
         except OSError as error:
-            return Retry(reason=f"the machine has no room for it: {error}")
+            return Retry(reason=f"the machine has no room for it: {error}", kind="room")
         finally:
             listener.close()
             _add_to_log(run)
@@ -302,13 +304,15 @@ class AgentRunner:
         if ended.why == "bell":
             return Release(reason="its worker was asked to stop")
         result = run.place.read_result()
+        run.has_result = result is not None
+        if run.tools is not None:
+            run.tools += int(amount(facts.get("tools")) or 0)
         finding = judge(transcript, ended, result=result is not None, resumed=resumed, now=self.clock.now())
         run.say(f"{self.preset.name}: {finding.means}; " + ", ".join(f"{key} {value}" for key, value in cost.items()))
         if finding.means == "done":
-            talk = "tools" in self.preset.take and not facts.get("tools") and result is None
             words = self.preset.noise.sub("", transcript.words) if self.preset.noise else transcript.words
             output = plain(result or transcript.text("text") or words[-OUTPUT_TAIL:]).strip()
-            return Done(output=output, seconds=ended.seconds, cost=cost, reason=ONLY_TALK if talk else "")
+            return Done(output=output, seconds=ended.seconds, cost=cost)
         if finding.means == "no-session":
             return None
         if ended.why == "stall" and finding.means not in SIGNS and not (transcript.text("text") or facts.get("tools")):
@@ -317,13 +321,14 @@ class AgentRunner:
                 reason=f"{self.preset.name} had no answer from its model for {say_duration(self.preset.stall)}"
             )
         message = last_lines((finding.told or transcript.words).encode(), ERROR_LINES)
-        return self._refuse(ended, finding, message, plain(result or transcript.text("text")).strip())
+        return self._refuse(run, ended, finding, message, plain(result or transcript.text("text")).strip())
 
-    def _refuse(self, ended: process.Ended, finding: Finding, told: str, output: str) -> Outcome:
+    def _refuse(self, run: Run, ended: process.Ended, finding: Finding, told: str, output: str) -> Outcome:
         """What a run that was not good leads to."""
         name = self.preset.name
         if finding.means == "quota":
             after = max(finding.resets - self.clock.now(), 0.0) if finding.resets else 0.0
+            run.exact = finding.exact
             return Retry(reason=f"{name} has reached a limit: {told}", after=after, kind="quota")
         if finding.means == "infra":
             return Retry(reason=f"{name} has trouble: {told}")

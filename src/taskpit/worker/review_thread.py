@@ -21,7 +21,6 @@ from taskpit.landing.values import held
 from taskpit.model import Done, Failed, Release, Retry, Want
 from taskpit.worker.agent_limits import gate_for
 from taskpit.worker.process import CannotRun
-from taskpit.worker.runner import ONLY_TALK
 from taskpit.worker.slot import RunHands, crashed, what_became
 
 TYPE_CHECKING = False
@@ -116,7 +115,7 @@ class Reviews:
             if isinstance(outcome, Done):
                 self.gate.worked()
             try:
-                answer = reviewer.read_answer(self._pipe, handed, _said(outcome))
+                answer = reviewer.read_answer(self._pipe, handed, _said(run, outcome))
                 most = queue.config.choke
                 return reviewer.conclude(self._pipe, claim, handed, answer, run.cost, most), "", ""
             except Invalid as error:
@@ -155,12 +154,12 @@ def _run(runner: Runner, run: Run) -> Outcome:
         return crashed(error)
 
 
-def _said(outcome: Outcome) -> str:
+def _said(run: Run, outcome: Outcome) -> str:
     """The reviewer's words; Invalid if it has none that count."""
     if isinstance(outcome, Failed):
         raise Invalid(f"the reviewer ended without one: {outcome.error}")
     if not isinstance(outcome, Done):
         raise Invalid("the reviewer gave it back without one")
-    if outcome.reason == ONLY_TALK:
+    if run.tools == 0 and not run.has_result:
         raise Invalid("you have looked at nothing: read the files and run something before you judge")
     return outcome.output

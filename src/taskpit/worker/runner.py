@@ -54,8 +54,6 @@ OUTPUT_TAIL = 4096
 LARGEST_PROMPT = 64 * 1024 * 1024
 #: Lines of the log that an error carries.
 ERROR_LINES = 8
-#: What is said of an agent that has changed nothing.
-ONLY_TALK = "it has only talked: it used no tool and left no result file"
 
 #: How programs begin that no interpreter reads: ELF, and Mach-O for one processor or several.
 BINARIES = (b"\x7fELF", b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe")
@@ -98,6 +96,11 @@ class Run:
         self.role = ""
         #: What the runner's backend shares with others, if it has one.
         self.gate: Gate | None = None
+        #: Whether the limit that ended it named its own end in an event.
+        self.exact = False
+        #: How many tools its agent used, and whether it left a result; None if its events do not tell.
+        self.tools: int | None = None
+        self.has_result = False
         #: Where what it prints is sent, if the queue is not on this machine.
         self.stream: LogStream | None = None
         #: Why it should stop: `stop`, `cancel`, `lost`; empty while it should not.

@@ -25,7 +25,6 @@ from taskpit.worker.answers import answers
 from taskpit.worker.budget import GO_ON, Ledger, first_reached
 from taskpit.worker.check import run_check
 from taskpit.worker.process import CannotRun
-from taskpit.worker.runner import ONLY_TALK
 from taskpit.worker.sandbox import NoSandbox, shut_in
 
 TYPE_CHECKING = False
@@ -70,6 +69,8 @@ BROUGHT = ("handed_in", "pull_request", "approved", "sent_back")
 SETUPS = 3
 #: How trouble of git's begins, by which it is known again.
 NO_CLONE = "git made no clone for it"
+#: Why an agent that only talked needs a person.
+NOTHING_DONE = "nothing was done: the agent used no tool, changed nothing and left no result"
 #: What is asked of a check that proves nothing.
 GREEN = "its check is green before anything was done"
 #: What an agent in a clone of its own is told below its task.
@@ -156,11 +157,20 @@ def work(
         elif isinstance(outcome, Retry):
             outcome = outcome.replace(log=log)
         word, details = end_claim(queue, claim, outcome, _patience(claim, short))
-        if word == "sent back" and options.landing is not None:  # what was handed in is none any more
-            with suppress(TaskpitError, OSError):
-                options.landing.forget(claim.task.id, approval=True)
+        _tidy(options, run, word)
         fatal = fatal or (_unsaved(run, details) if word == "unsaved" else None)
     return Over(claim=claim, word=word, details=details, seconds=seconds, fatal=fatal)
+
+
+def _tidy(options: PoolOptions, run: Run, word: str) -> None:
+    """Drop what a run that ended so leaves in the repository: its clone, or what it had handed in."""
+    if options.landing is None:
+        return
+    with suppress(TaskpitError, OSError):
+        if word == "done" and run.cwd:  # nothing of it lands
+            options.landing.clean(run.claim.task.id)
+        if word == "sent back":
+            options.landing.forget(run.claim.task.id, approval=True)
 
 
 def _build(queue: Queue, run: Run, runner: Runner, options: PoolOptions) -> tuple[Outcome, str, str]:
@@ -171,6 +181,8 @@ def _build(queue: Queue, run: Run, runner: Runner, options: PoolOptions) -> tupl
     brought = outcome = settled or _attempt(queue, run, runner, options)
     gone, told = what_became(queue, run)
     if not gone and settled is None:
+        outcome = _nothing_done(run, outcome, options) or outcome
+    if not gone and settled is None and not isinstance(outcome, Release):
         outcome = _hand_in(queue, run, outcome, options) if run.cwd else _checked(queue, run, outcome, options)
         _learn(queue, run, brought, outcome)
     return outcome, gone, told
@@ -310,6 +322,24 @@ def _hold(task: Task, reason: str) -> Release:
     return Release(reason=told, task=task.replace(hold=told), action="blocked")
 
 
+def _nothing_done(run: Run, outcome: Outcome, options: PoolOptions) -> Release | None:
+    """A hold for an agent that used no tool, changed nothing and left no result, whatever it says; else None."""
+    if not isinstance(outcome, Done) or run.stopping or run.tools != 0 or run.has_result or run.place.is_handed_in():
+        return None
+    if run.cwd and options.landing is not None and not options.landing.is_unchanged(run.claim.task):
+        return None
+    words = f" It answered: {outcome.output}" if outcome.output else ""
+    return _hold(run.claim.task, f"{NOTHING_DONE}.{words}")
+
+
+def _twice_empty(queue: Queue, run: Run, failed: Failed) -> Outcome:
+    """A run without a change and without a result is tried once more; after the second one a person looks."""
+    counted = [one for one in _tries(queue, run.claim.task) if one.counted or one.kind == "reset"]
+    if failed.kind != "empty" or not counted or counted[-1].kind != "empty":
+        return failed
+    return _hold(run.claim.task, f"two runs in a row changed nothing and left no result: {failed.error}")
+
+
 def _hand_in(queue: Queue, run: Run, outcome: Outcome, options: PoolOptions) -> Outcome:
     """What was done becomes a candidate, is checked as such, and waits to be landed; the slot is free."""
     cut = outcome if isinstance(outcome, Failed) and _is_cut_short(run, outcome, options) else None
@@ -317,12 +347,14 @@ def _hand_in(queue: Queue, run: Run, outcome: Outcome, options: PoolOptions) -> 
     if options.landing is None or not isinstance(outcome, Done) or run.stopping:
         return cut or outcome
     done = outcome.replace(log=_keep_log(queue, run), seconds=outcome.seconds, cost=outcome.cost or run.cost)
-    if done.reason == ONLY_TALK:
-        done = done.replace(reason="")  # what it changed speaks for it; where nothing changed, nothing lands
+    answered = run.place.read_result() is not None
     for pause_ in (FIRST_PAUSE, 10 * FIRST_PAUSE, 0.0):
         try:
-            ended = options.landing.hand_in(run.claim, done, RunHands(run), check=options.check_in is not None)
-            return cut.replace(evidence=ended.evidence) if cut and isinstance(ended, Failed) else ended
+            checks = options.check_in is not None
+            ended = options.landing.hand_in(run.claim, done, RunHands(run), check=checks, answered=answered)
+            if cut and isinstance(ended, Failed):
+                return cut.replace(evidence=ended.evidence)
+            return _twice_empty(queue, run, ended) if isinstance(ended, Failed) else ended
         except SetupFailed as error:
             return cut or Failed(error=f"on what it committed {error.message}", kind="check", output=outcome.output)
         except (TaskpitError, OSError) as error:
@@ -340,6 +372,7 @@ def _attempt(queue: Queue, run: Run, runner: Runner, options: PoolOptions) -> Ou
             _write_prompt(queue, run, options)
     except (Storage, OSError) as error:
         return Retry(reason=f"its run directory could not be written: {error}", after=pause(queue.config, 1))
+    began = run.gate.starting(run.claim.task.id) if run.gate is not None else 0.0
     try:
         outcome = runner(run.claim, run)
     except CannotRun:
@@ -350,7 +383,7 @@ def _attempt(queue: Queue, run: Run, runner: Runner, options: PoolOptions) -> Ou
         outcome = Done(output=run.place.read_result() or "", seconds=outcome.seconds)  # it said done; the check decides
     if not isinstance(outcome, Outcome):
         return Failed(error=f"the runner returned {outcome!r}, which is no outcome", kind="crash")
-    return _told_backend(queue, run, outcome)
+    return _told_backend(queue, run, outcome, began)
 
 
 def _lessons(queue: Queue) -> Lessons | None:
@@ -395,15 +428,12 @@ def crashed(error: BaseException) -> Failed:
     return Failed(error=f"{type(error).__name__}: {error}\n{told[-1500:]}", kind="crash")
 
 
-def _told_backend(queue: Queue, run: Run, outcome: Outcome) -> Outcome:
-    """What shares the backend knows how it went; a limit is the backend's to wait for, not the task's."""
-    if isinstance(outcome, Done) and run.gate is not None:
-        run.gate.worked()
-    if not isinstance(outcome, Retry):
-        return outcome
+def _told_backend(queue: Queue, run: Run, outcome: Outcome, began: float) -> Outcome:
+    """Report the run to its backend, which rests after an error of its own; set when a retry may begin."""
     if run.gate is not None:
-        outcome = run.gate.put_off(outcome)
-    if outcome.after:
+        longest = queue.config.backoff_longest  # a pool that ends when it is empty waits no longer for a task
+        outcome = run.gate.judge(run.claim.task.id, began, outcome, exact=run.exact, longest=longest)
+    if not isinstance(outcome, Retry) or outcome.after:
         return outcome
     return outcome.replace(after=pause(queue.config, in_vain(_tries(queue, run.claim.task)) + 1))
 

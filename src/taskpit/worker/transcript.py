@@ -244,8 +244,11 @@ def _names(value: object) -> Iterator[str]:
 
 #: Signs in the order in which they explain a failure.
 ORDER = ("no-session", "quota", "auth", "usage", "infra")
-#: How much of what was printed beside the events is searched for signs, from the end.
-SEARCHED = 4096
+#: How a Python traceback begins.
+TRACEBACK = "Traceback (most recent call last)"
+#: A limit on the rate of calls ends within a minute.
+_PER_MINUTE = re.compile(r"\b[Pp]er[ -]min(?:ute)?\b|\b[RT]PM\b|\b[Rr]ate limit\b")
+MINUTE = 60.0
 
 
 #: Reasons for which we end a run that is not finished.
@@ -260,8 +263,10 @@ class Finding(Value, frozen=True, kw_only=True):
     means: str
     #: The words that showed it.
     told: str = ""
-    #: Unix seconds at which a limit ends; 0 if nobody said.
+    #: Unix seconds at which a limit ends; 0 if the agent did not name a time.
     resets: float = 0.0
+    #: Whether that time comes from a field of an event.
+    exact: bool = False
 
 
 def judge(transcript: Transcript, ended: Ended, *, result: bool, resumed: bool, now: float) -> Finding:
@@ -270,57 +275,70 @@ def judge(transcript: Transcript, ended: Ended, *, result: bool, resumed: bool, 
     by_code = preset.exit.get(ended.code, "failed" if ended.code else "done")
     over = end is not None and end.means == "done"
     whole = over or not (preset.must_end or end)
-    last = words[-SEARCHED:]
-    spoilt = next((found for one in preset.message if one.always and (found := one.pattern.search(last))), None)
-    if whole and spoilt is None and ended.why not in CUT_SHORT and (by_code == "done" or (ended.why and over)):
+    lines = own_lines(words)
+    spoilt = next((line for rule in preset.message if rule.always for line in lines if rule.pattern.match(line)), "")
+    if whole and not spoilt and ended.why not in CUT_SHORT and (by_code == "done" or (ended.why and over)):
         said = result or bool(transcript.text("text").strip()) or (preset.events == "none" and bool(words.strip()))
         if said or preset.empty == "done":
             return Finding(means="done")
         missing = Finding(means="silent")
     else:
-        said_so = spoilt is not None or (end is not None and not over)
+        said_so = bool(spoilt) or (end is not None and not over)
         missing = Finding(means="failed" if said_so else "crashed" if ended.code else "unfinished")
     error = transcript.text("error")
-    signs = dict(_signs(transcript, by_code, last, error, now))
-    for means in ORDER if resumed else ORDER[1:]:  # who begins a session cannot miss one
+    signs = _signs(transcript, by_code, lines, error, now)
+    for means in ORDER if resumed else ORDER[1:]:  # a session that begins cannot be missing
         if means in signs:
             return signs[means]
-    return missing.replace(told=error or (_line(last, spoilt.start()) if spoilt else ""))
+    return missing.replace(told=error or spoilt)
 
 
-def _signs(transcript: Transcript, by_code: str, last: str, error: str, now: float) -> Iterator[tuple[str, Finding]]:
-    """All signs there are; of two of a kind the later is the better one."""
+def own_lines(text: str) -> list[str]:
+    """The lines of a text that are not part of a Python traceback."""
+    lines, inside = [], False
+    for line in text.splitlines():
+        if line.startswith(TRACEBACK):
+            inside = True
+        elif inside:
+            inside = not line or line[0].isspace()  # the first line without indentation names the exception
+        else:
+            lines.append(line)
+    return lines
+
+
+def _signs(transcript: Transcript, by_code: str, lines: Sequence[str], error: str, now: float) -> dict[str, Finding]:
+    """Every sign with its finding: the exit code, then lines, then the text of error events, then events.
+
+    A line counts if it begins as the preset says; of two of a kind the later one is kept.
+    """
+    signs: dict[str, Finding] = {}
     if by_code in ORDER:
-        yield by_code, Finding(means=by_code, told=error or last.strip())
-    seen: dict[str, float] = {}
-    for text in (last, error):
-        for message in transcript.preset.message:
-            found = message.pattern.search(text)
-            if found:
-                seen[message.means] = _reset(message, found.groupdict(), text, now) or seen.get(message.means, 0.0)
-                yield (
-                    message.means,
-                    Finding(means=message.means, told=_line(text, found.start()), resets=seen[message.means]),
-                )
-                break
-    for means, resets in transcript.meant.items():
-        at = moment(resets, now) or seen.get(means, 0.0)
-        yield means, Finding(means=means, told=error or f"it reports {means}", resets=at)
+        signs[by_code] = Finding(means=by_code, told=error or "\n".join(lines[-8:]).strip())
+    for text in ("\n".join(lines), "\n".join(own_lines(error))):
+        for line in text.splitlines():
+            rule = next((rule for rule in transcript.preset.message if rule.pattern.match(line)), None)
+            if rule is not None:
+                before = signs[rule.means].resets if rule.means in signs else 0.0
+                resets = _reset(rule, line, text, now) or before
+                signs[rule.means] = Finding(means=rule.means, told=line.strip(), resets=resets)
+    for means, named in transcript.meant.items():
+        exact, known = moment(named, now), signs.get(means)
+        at = exact or (known.resets if known else _minute(error, now))
+        told = error or (known.told if known else f"it reports {means}")
+        signs[means] = Finding(means=means, told=told, resets=at, exact=bool(exact))
+    return signs
 
 
-def _reset(message: MessageRule, groups: dict[str, str | None], text: str, now: float) -> float:
-    """When the limit ends, as these words say."""
-    found = message.resets.search(text) if message.resets else None
-    for name, said in {**groups, **(found.groupdict() if found else {})}.items():
-        if said and name in ("at", "in", "unix"):
-            at = moment(said, now)
-            if at:
+def _reset(rule: MessageRule, line: str, text: str, now: float) -> float:
+    """When the limit ends, as this line says."""
+    found, resets = rule.pattern.match(line), rule.resets.search(text) if rule.resets else None
+    for groups in (found, resets):
+        for name, said in groups.groupdict().items() if groups else ():
+            if said and name in ("at", "in", "unix") and (at := moment(said, now)):
                 return at
-    return 0.0
+    return _minute(line, now) if rule.means == "quota" else 0.0
 
 
-def _line(text: str, place: int) -> str:
-    """The line in which something was found."""
-    begin = text.rfind("\n", 0, place) + 1
-    end = text.find("\n", place)
-    return text[begin : end if end >= 0 else len(text)].strip()
+def _minute(text: str, now: float) -> float:
+    """When a limit ends that is one of calls per minute; 0 if it is not."""
+    return now + MINUTE if _PER_MINUTE.search(text) else 0.0

@@ -60,6 +60,8 @@ def main():
     print("a line that is no event")
     if mode != "mute":
         say({"type": "assistant", "message": {"content": [{"type": "text", "text": "Looking at rate limits (429)."}]}})
+    if mode not in ("mute", "talks", "traceback"):
+        say({"type": "assistant", "message": {"content": [{"type": "tool_use", "name": "Bash"}]}})
     return (globals().get(mode.replace(" ", "_").replace("-", "_")) or good)(session) or 0
 
 
@@ -74,6 +76,36 @@ def lying(session):
 def api_error(session):
     result("API Error: 529 Overloaded", session, is_error=True)
     return 0
+
+
+def talks(session):
+    result("All of that is done already.", session)
+
+
+def traceback(session):
+    """As a wrapper that is broken: a module is missing, whose name holds a code of the network."""
+    print("Traceback (most recent call last):", file=sys.stderr)
+    print("  File \"wrapper.py\", line 1, in <module>\nModuleNotFoundError: No module named 'x'", file=sys.stderr)
+    return 1
+
+
+def overloaded(session):
+    result("API Error: 503 The model is overloaded.", session, is_error=True, api_error_status=503)
+    return 1
+
+
+def unpaid(session):
+    result("Credit balance is too low", session, is_error=True)
+    return 1
+
+
+def per_minute(session):
+    """Once; then it goes on."""
+    if calls() > 1:
+        return good(session)
+    told = "API Error: Request rejected (429) · This would exceed your limit of 50 requests per minute"
+    result(told, session, is_error=True, api_error_status=429)
+    return 1
 
 
 def exits_1(session):

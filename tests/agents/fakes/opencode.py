@@ -30,6 +30,7 @@ def main():
         print("! permission requested: external_directory; auto-rejecting", file=sys.stderr)
         return 0
     say({"type": "step_start", "sessionID": SESSION, "part": {"type": "step-start"}})
+    say({"type": "tool_use", "sessionID": SESSION, "part": {"type": "tool", "tool": "bash"}})
     step("tool-calls", 0.01)
     if mode == "limit":
         error("APIError", message="slow down", statusCode=429, responseHeaders={"retry-after": "90"})

@@ -1,0 +1,1 @@
+"""Running tasks: a pool of workers, agents and their backends."""
