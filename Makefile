@@ -16,7 +16,7 @@ MODULES ?= src/taskpit/store src/taskpit/queue.py src/taskpit/policy.py src/task
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick check check-style check-types read-tests test-moody test-matrix test-branches test-mutants format clean test-all test-agents outages faults soak bench bench-postgres pictures docs reference audit sbom build
+.PHONY: help demo test quick check check-style check-types read-tests test-moody test-matrix test-branches test-mutants format clean test-all test-agents outages faults soak bench bench-postgres pictures docs records reference audit sbom build
 
 help:  ## what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -82,6 +82,9 @@ pictures: $(VENV)/dev  ## make the pictures of the README and the docs anew, fro
 
 docs: $(VENV)/docs  ## the documentation as a site, in site/
 	$(BIN)/zensical build --clean --strict
+
+records: $(VENV)/dev  ## write tests/recorded/records again: what users and programs notice, for a reviewer to read
+	TASKPIT_RENEW=1 $(BIN)/pytest -q tests/recorded
 
 reference: $(VENV)/dev  ## write docs/reference/ anew, from the program
 	PYTHONPATH=scripts $(BIN)/python -m reference

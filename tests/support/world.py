@@ -46,6 +46,7 @@ KNOBS = {
         "VM_LOG",
         "AGENTS",
         "NO_PAGE",
+        "RENEW",
     )
 }
 GIVEN = {"LANG": "C.UTF-8", "TZ": "UTC", "GIT_CONFIG_NOSYSTEM": "1", "GIT_TERMINAL_PROMPT": "0"}
