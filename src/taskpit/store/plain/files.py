@@ -455,6 +455,10 @@ class Files:
         """Return the number of this process: another one in a child that was forked."""
         return os.getpid()
 
+    def host(self) -> str:
+        """Return this machine's name."""
+        return os.uname().nodename
+
     def user(self) -> int:
         """Return the effective user's number."""
         return os.geteuid()
