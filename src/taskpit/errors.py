@@ -20,6 +20,9 @@ TaskpitError                 1   root; carries code, message, hint, details
 
 from __future__ import annotations
 
+import os
+import sys
+
 __all__ = [
     "CheckFailed",
     "Conflict",
@@ -147,6 +150,20 @@ class Denied(TaskpitError):
 
     code = "denied"
     exit_code = 9
+
+
+def install_hint(extra: str) -> str:
+    """Say how to add an extra to the environment that runs this program, with the tool that made that environment."""
+    wanted = f"'taskpit[{extra}]'"
+    if os.path.exists(f"{sys.prefix}/pipx_metadata.json"):
+        command = f"pipx runpip {os.path.basename(sys.prefix)} install {wanted}"
+    elif os.path.exists(f"{sys.prefix}/uv-receipt.toml"):
+        command = f"uv pip install --python {sys.executable} {wanted}"
+    elif sys.prefix in (sys.base_prefix, os.environ.get("VIRTUAL_ENV")):
+        command = f"pip install {wanted}"
+    else:
+        command = f"{sys.executable} -m pip install {wanted}"
+    return f"Install it with: {command}"
 
 
 class MissingExtra(TaskpitError):

@@ -88,6 +88,7 @@ def test_expected_aliases():
 
 def test_version(run):
     assert run("--version").out == f"pit {__version__}\n"
+    assert run("-V").out == run("version").out == run("--version").out
     assert run("--version", "--json").data == {"version": __version__}
 
 

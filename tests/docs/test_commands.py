@@ -13,8 +13,15 @@ from world import require
 if TYPE_CHECKING:
     from pathlib import Path
 
-#: These pages are run by other suites: by tests/postgres, tests/serve and tests/packaging/test_first_commands.py.
-ELSEWHERE = {"docs/postgres.md", "docs/serve.md", "README.md"}
+#: These pages are run by other suites: by tests/postgres and tests/packaging/test_first_commands.py.
+ELSEWHERE = {
+    "README.md",
+    "docs/howto/overnight.md",
+    "docs/install.md",
+    "docs/postgres.md",
+    "docs/serve.md",
+    "docs/tutorial.md",
+}
 SHOWN = [
     page
     for page in sessions.pages()

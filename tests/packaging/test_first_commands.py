@@ -27,19 +27,24 @@ from world import once, require
 from .conftest import ROOT
 
 #: The pages, in the order in which a newcomer reads them.
-PAGES = ("README.md",)
+PAGES = ("README.md", "docs/install.md", "docs/tutorial.md", "docs/howto/overnight.md", "docs/serve.md")
 BLOCK = re.compile(r"^```(console|sh)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 INSTALLS = re.compile(r"(pip|pipx|uv tool) install '?\.(?:\[(?P<extras>[a-z,]+)\])?'?")
 #: `cd` and `export` last until the page ends; any other command runs in a subshell.
 LASTING = re.compile(r"(cd|export) [^&|;]*")
 UNTIL_MORNING = re.compile(r"(pit work .*--until )\d\d:\d\d.*")
+#: No page takes longer, in seconds.
+LONGEST = 120
 MARK = "~~ ended with exit code "
 
-#: Ends the pool in the background (its process is $!) once no task is ready or running.
+#: Ends the pool in the background (its process is $!) once no task is ready, running or about to land.
 MORNING = """
+quiet=0
 for i in $(seq 300); do
   sleep 0.2
-  pit list --json | grep -Eq '"(ready|running)": *[1-9]' || break
+  quiet=$((quiet + 1))
+  pit list --json | grep -Eq '"status": "(ready|running)"|"held": "waits for landing' && quiet=0
+  [ $quiet -lt 3 ] || break
 done
 kill $!
 wait $! || true
@@ -144,7 +149,7 @@ def play(page: list[Step], folder: Path, programs: Path) -> list[Ran]:
             start_new_session=True,
         )
         try:
-            shell.wait(PATIENCE)
+            shell.wait(LONGEST)
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(shell.pid, signal.SIGKILL)  # a server that a page leaves in the background
@@ -251,3 +256,29 @@ def test_the_install_lines_work(name, tmp_path):
         env |= {"UV_TOOL_DIR": f"{place}/uv", "UV_TOOL_BIN_DIR": f"{place}/bin"}
         subprocess.run(["/bin/sh", "-c", line], cwd=ROOT, env=env, check=True, timeout=10 * PATIENCE)
         subprocess.run([f"{place}/bin/pit", "--version"], env=env, check=True, timeout=PATIENCE)
+
+
+@pytest.mark.parametrize(
+    ("receipt", "command"),
+    [
+        ("", "/bin/python -m pip install 'taskpit[yaml]'"),
+        ("pipx_metadata.json", " pipx runpip hints install 'taskpit[yaml]'"),
+        ("uv-receipt.toml", " uv pip install --python "),
+    ],
+)
+def test_a_hint_names_the_tool_that_installed_pit(receipt, command, built, tmp_path):
+    place = tmp_path / "hints"
+    pit = environment(place, built["wheel"], set()) / "pit"
+    if receipt:
+        (place / receipt).touch()
+    ran = subprocess.run(
+        [pit, "init", tmp_path / "items", "--layout", "activities"],
+        env={"PATH": os.defpath, "HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+
+    assert ran.returncode == 1
+    assert command in ran.stderr

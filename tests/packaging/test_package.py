@@ -55,7 +55,7 @@ def test_every_extra_that_a_message_names_exists():
     named = {
         extra
         for path in (ROOT / "src").rglob("*.py")
-        for extra in re.findall(r"taskpit\[([a-z,]+)\]", path.read_text(encoding="utf-8"))
+        for extra in re.findall(r"install_hint\(['\"]([a-z,]+)['\"]\)", path.read_text(encoding="utf-8"))
     }
     extras = PROJECT["project"]["optional-dependencies"]
 

@@ -11,7 +11,7 @@ from taskpit.cli.context import Args, Context, Reply, Usage, arg, takes
 from taskpit.cli.edit import by_hand
 from taskpit.cli.options import AS, a_port, given_token, token_option
 from taskpit.crew.status import MemberRow, rows
-from taskpit.errors import Invalid, MissingExtra, TaskpitError
+from taskpit.errors import Invalid, MissingExtra, TaskpitError, install_hint
 from taskpit.queue import Queue
 from taskpit.trust import state_dir
 
@@ -70,9 +70,7 @@ def _board(args: Args, context: Context) -> Reply:
         if (error.name or "").partition(".")[0] not in ("textual", "rich"):
             raise
         text = "the terminal board needs a part that is not installed"
-        raise MissingExtra(
-            text, hint="pip install 'taskpit[tui]' installs it; `pit status -f` needs nothing."
-        ) from None
+        raise MissingExtra(text, hint=f"{install_hint('tui')}, or use `pit status -f`.") from None
     if args.all:
         _all_queues(args, context)
     else:
@@ -156,7 +154,7 @@ def _one_board(args: Args, context: Context) -> BoardServer:
             raise
         raise errors.MissingExtra(
             f"the board in the browser needs {error.name}, which is not installed",
-            hint="Install it with: pip install 'taskpit[web]'",
+            hint=install_hint("web"),
         ) from None
     from taskpit.web.app import QueuesPages
     from taskpit.web.html import Paper

@@ -97,6 +97,8 @@ def _globals(words: list[str]) -> tuple[dict[str, str], list[str]]:
             given[word[2:]] = "yes"
         elif word == "-h":
             given["help"] = "yes"
+        elif word == "-V":
+            given["version"] = "yes"
         else:
             raise Usage(
                 "-C needs a folder after it" if word == "-C" else f"there is no option {word}",
@@ -106,7 +108,7 @@ def _globals(words: list[str]) -> tuple[dict[str, str], list[str]]:
 
 
 def _answer(given: dict[str, str], rest: list[str], context: Context) -> Reply:
-    if "version" in given:
+    if "version" in given or rest == ["version"]:
         return Reply(data={"version": __version__}, text=f"pit {__version__}")
     if rest == ["help", "all"]:
         return Reply(data=[_row(verb) for verb in verbs.VERBS], text=lambda: _all_verbs(context))

@@ -10,7 +10,7 @@ from taskpit import errors, fs
 from taskpit.cli.context import Args, Context, Reply, Usage, arg, takes
 from taskpit.cli.options import a_duration, a_port, given_token, only_tags, said_any, token_option
 from taskpit.clock import iso, say_duration
-from taskpit.errors import MissingExtra
+from taskpit.errors import MissingExtra, install_hint
 from taskpit.queue import Queue
 from taskpit.serve.serving import GatewayServer, ServeOptions
 from taskpit.serve.tokens import Grant, Tokens
@@ -157,9 +157,7 @@ def _mcp(args: Args, context: Context) -> Reply:
     try:
         from taskpit.mcp.server import QueueServer, serve_http, serve_stdio
     except ModuleNotFoundError as error:
-        raise MissingExtra(
-            f"`pit mcp` needs {error.name}, which is not installed", hint="pip install 'taskpit[mcp]'"
-        ) from error
+        raise MissingExtra(f"`pit mcp` needs {error.name}, which is not installed", hint=install_hint("mcp")) from error
     where = context.find()
     worker = args.worker or context.env.get("TASKPIT_AS", "")
     desk = ToolCalls(lambda: Queue.open(where, context.env), worker, os.getcwd())

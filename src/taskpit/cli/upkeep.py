@@ -15,7 +15,7 @@ from taskpit.cli.options import an_age
 from taskpit.cli.output import paint
 from taskpit.cli.progress import ProgressBar
 from taskpit.clock import boot_id
-from taskpit.errors import Invalid, TaskpitError
+from taskpit.errors import Invalid, TaskpitError, install_hint
 from taskpit.keeper import fix, sweep
 from taskpit.landing.review import pipes, prune, standing
 from taskpit.model import Value
@@ -513,7 +513,7 @@ def _extras() -> list[Tried]:
             continue
         missing = [name for name, version in packages.items() if not version]
         text = ", ".join(f"{name} {version}" for name, version in packages.items() if version)
-        hint = f"pip install 'taskpit[{extra}]' adds it."
+        hint = install_hint(extra).replace(os.path.expanduser("~"), "~")
         text = f"{text}; missing: {', '.join(missing)}".lstrip("; ") if missing else text
         found.append(
             Tried(name=f"extra {extra}", told=text, works=None if missing else True, hint=hint * bool(missing))

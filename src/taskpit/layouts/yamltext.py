@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from taskpit.errors import Invalid, MissingExtra
+from taskpit.errors import Invalid, MissingExtra, install_hint
 
 # -- a change to a text that a program would shape otherwise ---------------------------------------
 # A change to a text that a program would shape otherwise: only the lines that changed are changed. Pure.
@@ -149,7 +149,7 @@ def _yaml(text: str) -> Any:
     except ImportError:
         raise MissingExtra(
             "activities need the YAML library, which is not installed",
-            hint="Install it with: pip install 'taskpit[yaml]'",
+            hint=install_hint("yaml"),
         ) from None
     yaml = YAML()
     yaml.preserve_quotes = True

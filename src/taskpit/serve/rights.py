@@ -39,8 +39,10 @@ def is_owner(grant: Grant) -> bool:
 def check_verb(grant: Grant, verb: str) -> None:
     """Denied unless the token is for this."""
     if not is_owner(grant) and not any(verb in TOKEN_VERBS.get(right, ()) for right in grant.rights):
-        told = f"the token {grant.name} is not for this ({verb})"
-        raise Denied(told, hint="Its owner can make another: `pit token add`.", name=grant.name)
+        right = next((right for right in ("put", "work") if verb in TOKEN_VERBS[right]), "all")
+        message = f"the token {grant.name} does not allow this ({verb})"
+        hint = f"On the server, `pit token add NAME --verb {right}` creates one that does."
+        raise Denied(message, hint=hint, name=grant.name)
 
 
 def acts_as(grant: Grant, worker: str) -> bool:

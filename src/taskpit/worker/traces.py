@@ -19,7 +19,7 @@ from functools import partial
 from hashlib import blake2b
 from typing import Any
 
-from taskpit.errors import MissingExtra, Unavailable
+from taskpit.errors import MissingExtra, Unavailable, install_hint
 from taskpit.events import new_events
 from taskpit.history import ENDS, moment, who
 from taskpit.model import Card, Event, Evidence, Value
@@ -203,9 +203,7 @@ def metrics_of(queue: Queue, tasks: Mapping[str, int]) -> list[Metric]:
 
 
 def _missing(error: ModuleNotFoundError) -> MissingExtra:
-    return MissingExtra(
-        f"traces need {error.name}, which is not installed", hint="pip install 'taskpit[otel]' installs it."
-    )
+    return MissingExtra(f"traces need {error.name}, which is not installed", hint=install_hint("otel"))
 
 
 def send_spans(spans: Sequence[TraceSpan]) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 
 from taskpit import fs, trust
-from taskpit.errors import Invalid, MissingExtra
+from taskpit.errors import Invalid, MissingExtra, install_hint
 from taskpit.schema import is_word
 from taskpit.store.disk_errors import storage_error
 
@@ -159,5 +159,5 @@ def _need_driver() -> None:
     except OSError as error:
         raise MissingExtra(
             f"a queue in PostgreSQL needs its client library, which is not installed or cannot be loaded ({error})",
-            hint="Install it with: pip install 'taskpit[postgres]'",
+            hint=install_hint("postgres"),
         ) from None
