@@ -54,9 +54,8 @@ class Draft:
     def line(self) -> bytes:
         """Spell the line that tells of it."""
         end, more = self.end, {CHANGE: self.token.nonce}
-        for part, data in self.parts:
-            if part.kind in ("result", "next"):
-                more[DIGEST] = digest(data)
+        shown = "result" if end.result else "next"
+        more.update((DIGEST, digest(data)) for part, data in self.parts if part.kind == shown)
         more["settings"] = settings_digest(end.task or end.claim.task)
         action = end.action or "released_task"
         return self.folder.line(action, end.claim.task.id, end.claim.fence, end.details, **more)
@@ -149,7 +148,7 @@ class Finisher:
         """Take the claimed file: the one call that decides. False if the claim is over."""
         folder, claim = self._folder, draft.end.claim
         judged = self.judged.pop(claim.fence, None) if not claim.since else None
-        if folder.layout.guarded and not self._is_held(claim, draft.path):
+        if folder.layout.guarded and (self._is_strange(draft.path) or not self._is_held(claim, draft.path)):
             return False
         if not folder.files.move(draft.path, draft.token.path):
             return False
@@ -162,14 +161,17 @@ class Finisher:
         return True
 
     def _is_held(self, claim: Claim, path: str) -> bool:
-        """Mailbox: tell whether the file names this claim. A torn one was never another program's."""
+        """Mailbox: tell whether the file names this claim."""
         try:
-            data, status = self._folder.files.read(path, LARGEST_RESULT)
+            data = self._folder.files.read(path, LARGEST_RESULT)[0]
         except OSError:
             return False
-        if status.st_ctime > status.st_mtime + self._folder.cleaned_after + STRANGE:
-            return False
         return self._folder.layout.holder(data) == claim.fence
+
+    def _is_strange(self, path: str) -> bool:
+        """Mailbox: tell whether another program took this claim back and claimed it: that leaves inode and bytes."""
+        status = self._folder.files.stat(path)
+        return status is not None and status.st_ctime > status.st_mtime + self._folder.cleaned_after + STRANGE
 
     def _show(self, draft: Draft) -> Said:
         end = draft.end

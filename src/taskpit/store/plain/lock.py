@@ -80,7 +80,7 @@ class QueueLock:
         clean = words[:2] == ["idle", self._boot]
         self._count = (int(words[-1]) if words and words[-1].isdecimal() else 0) + 1
         handle.write(f"busy {self._boot} {self._process} {verb} {self._count}\n".encode())
-        if not clean and words:
+        if not clean:
             self.recoveries += 1
             self._recover()
 

@@ -38,7 +38,7 @@ from taskpit.layouts import Layout, Spot
 from taskpit.model import SPLIT_FROM, State, Task, Verdict
 from taskpit.schema import path_of
 from taskpit.store.plain import conflicts, paths
-from taskpit.store.plain.changelog import CHANGE, DIGEST
+from taskpit.store.plain.changelog import CHANGE, DIGEST, digest
 from taskpit.store.plain.files import Files
 from taskpit.store.plain.folder import Folder
 from taskpit.store.plain.lock import QueueLock
@@ -53,6 +53,7 @@ ACTIONS = {
     "cancelled": "cancelled_task",
     "reopen": "reopened_task",
     "tossed": "reopened_task",
+    "back": "released_task",
 }
 CARRIED_OUT = "carried out after its worker had gone"
 #: Tokens whose deciding call took a claimed file; those of a result took one from ended/.
@@ -430,6 +431,7 @@ class Pending:
     def _show_reopen(self, change: Change, line: bytes) -> None:
         token = change.token
         task_id = self._id(token.name)
+        self._show_what_came(change)
         self._withdraw(token)
         part = change.parts.get("next")
         mine = self._files.stat(part.path) if part is not None else None
@@ -547,12 +549,22 @@ class Pending:
         if not line and not self._folder.log.is_told(change.token.nonce):
             kind = change.token.kind.partition(".")[0]
             action = ACTIONS.get(kind, "retried_task" if "try" in change.parts else "released_task")
-            part = change.parts.get("result") or change.parts.get("next")
-            more = self._marks(part) if part else {CHANGE: change.token.nonce}
+            more = {CHANGE: change.token.nonce, **self._digest_of(change)}
             worker = self._worker(change.token)
             line = self._folder.line(action, self._id(change.token.name), worker, CARRIED_OUT, **more)
         if line:
             self._folder.log.append(line)
+
+    def _digest_of(self, change: Change) -> dict[str, str]:
+        """Return size and checksum of the bytes that a change shows, also if they are in their place by now."""
+        token, part = change.token, change.parts.get("result" if change.token.kind in VERDICTS else "next")
+        if part is not None:
+            return {DIGEST: f"{part.size}-{part.crc:08x}"}
+        if token.kind in VERDICTS:
+            with suppress(OSError):
+                kept = paths.ended_path(self._id(token.name), f"~{token.kind}")
+                return {DIGEST: digest(self._files.read(kept, LARGEST_RESULT)[0])}
+        return {}
 
     def _worker(self, token: Token) -> str:
         """Find the fence of a claim whose end begins with its nonce."""

@@ -50,6 +50,9 @@ RESERVE = 64 * 1024
 #: Results older than this may be pruned by another program's own retention, in seconds.
 DAY = 86400.0
 
+#: What the changelog calls ends with a result.
+FINAL = ("completed_task", "failed_task", "cancelled_task", "split_task")
+
 Cure = Callable[[], str | None]
 
 
@@ -523,7 +526,7 @@ class _Survey:
         known: dict[str, set[str]] = {}
         for _, line in self._folder.log.lines():
             event = decode(line) if DIGEST.encode() in line else None
-            if event is not None:
+            if event is not None and event.did in FINAL:
                 known.setdefault(event.task_id, set()).add(str(event.extra[DIGEST]))
         return known
 
