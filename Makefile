@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 # Tests wait, too: four at a time leave a seventh of two cores idle, six leave nothing.
 JOBS   ?= $(shell n=$$(nproc 2>/dev/null || echo 2); [ $$n -lt 6 ] && echo 6 || echo $$n)
-QUICK  ?= tests/policy tests/layouts tests/meta tests/board tests/search tests/importers tests/setup tests/store
+QUICK  ?= tests/recorded tests/policy tests/layouts tests/meta tests/board tests/search tests/importers tests/store
 # What tests the store and all above it that decides, in its own process.
 CORE   ?= tests/store tests/policy tests/layouts tests/conformance tests/locks tests/races tests/mailbox tests/workspace tests/activities tests/library tests/transfer tests/doctor
 RUNS   ?= 20
@@ -16,7 +16,7 @@ MODULES ?= src/taskpit/store src/taskpit/queue.py src/taskpit/policy.py src/task
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick check check-style check-types read-tests test-moody test-matrix test-branches test-mutants format clean test-all test-agents outages faults soak bench bench-postgres pictures docs records reference audit sbom build
+.PHONY: help demo test quick test-races check check-style check-types read-tests test-moody test-matrix test-branches test-mutants format clean test-all test-agents outages faults soak bench bench-postgres pictures docs records reference audit sbom build
 
 help:  ## what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -24,19 +24,25 @@ help:  ## what there is
 demo: $(VENV)/installed  ## a snake pit and its crew at work, in a temporary folder: half a minute, no network, no model
 	@$(BIN)/pit demo
 
-test: $(VENV)/dev  ## everything a change must pass
+test: $(VENV)/dev  ## everything a change must pass; its verdict does not depend on how fast anything runs
 	@$(MAKE) --no-print-directory -j3 -Otarget check read-tests
 	$(BIN)/pytest -n $(JOBS) --dist worksteal --costs
 
-quick: $(VENV)/dev  ## what one runs while editing: half a minute (QUICK=tests/cli: those)
+quick: $(VENV)/dev  ## while editing: values, layouts, records, style of the tests; 20 seconds (QUICK=tests/cli: those)
 	$(BIN)/pytest -n $(JOBS) -q --durations=3 $(QUICK)
+
+# A red one is a finding: it is never repeated until it is green.
+test-races: $(VENV)/dev  ## kills, hammers, forks, outages, real pools under load: before every hand-in, and each night
+	@echo "Tests of a mechanism that is to go; what is red here is only listed:"
+	@$(BIN)/pytest -n $(JOBS) --dist worksteal -q -r fE -m mechanism || true
+	$(BIN)/pytest -n $(JOBS) --dist worksteal -m races
 
 test-all: $(VENV)/dev  ## the same tests at full length: every state, every call, a thousand rounds (half an hour and more)
 	@$(MAKE) --no-print-directory -j2 -Otarget check read-tests
 	-@sh scripts/system-packages postgres foreign
 	-@sh scripts/system-packages gh
 	TASKPIT_LONG=1 TASKPIT_STATES=0 TASKPIT_LOCK_ROUNDS=1000 TASKPIT_FUZZ=10 TASKPIT_HOSTILE=10000 \
-	  $(BIN)/pytest -n $(JOBS) --dist worksteal --timeout 3000 --costs
+	  $(BIN)/pytest -n $(JOBS) --dist worksteal --timeout 3000 --costs -m "not mechanism"
 
 test-agents: $(VENV)/dev  ## the presets with the real CLIs from npm and PyPI against a stand-in model, on loopback only; writes docs/agents-tried.md
 	@sh scripts/agent-clis .cache/agents

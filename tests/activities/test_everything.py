@@ -8,6 +8,7 @@ import time
 import pytest
 from boxes import LAYOUTS, make_fast, pit, read
 from boxes import make as make_other
+from waits import PATIENCE
 from workitems import FIRST, ITEM, SECOND, actions, by_hand, entry, file_of, make, put, status, steps, take
 
 from taskpit import layouts, transfer
@@ -381,10 +382,10 @@ def test_a_store_that_waits_wakes_for_new_work_items(tmp_path):
     other = make(tmp_path / "q", queue.clock)
     queue.store.wait(0.0)
     other.put([Task(id="", title="x")])
-    assert queue.store.wait(30.0)
+    assert queue.store.wait(PATIENCE)
     queue.store.wait(0.0)
     put(other, "inside")
-    assert queue.store.wait(30.0)
+    assert queue.store.wait(PATIENCE)
     assert status(queue) == "pending"
     assert actions(queue)[0] == "work_item_created"
     for one in (queue, other):

@@ -97,6 +97,7 @@ while True:
 """
 
 
+@pytest.mark.races
 @pytest.mark.timeout(300)
 def test_two_processes_change_different_tasks(tmp_path):
     root = str(tmp_path / "queue")

@@ -58,7 +58,7 @@ def test_what_is_no_success_and_what_is_a_limit(pit, agent):
     assert "it says that it failed" in pit.card(failed).result.reason
     (limited,) = pit.put("limit: a task")
     pool = pit.start("--agent", agent)
-    until(lambda: "rests until" in pit.said())
+    until(lambda: "rests until" in pit.said(), pool)
     pool.terminate()
     pool.wait(PATIENCE)
     assert pit.card(limited).task.attempts == 0
@@ -141,7 +141,7 @@ def test_a_permission_that_a_person_refuses(pit, agent):
 def test_told_to_stop_it_hears_of_it_in_the_protocol_before_any_signal(pit, agent):
     (task,) = pit.put("cancelled: a task")
     pool = pit.start("--agent", agent)
-    until(lambda: os.path.exists(f"{pit.root}/going"))
+    until(lambda: os.path.exists(f"{pit.root}/going"), pool)
     pool.send_signal(signal.SIGTERM)
     pool.send_signal(signal.SIGINT)  # two of a kind may become one
     pool.wait(PATIENCE)
@@ -152,7 +152,7 @@ def test_told_to_stop_it_hears_of_it_in_the_protocol_before_any_signal(pit, agen
 def test_it_is_told_in_the_same_session(pit, agent):
     (task,) = pit.put("steered: a task")
     pool = pit.start("--agent", agent, "--until", "empty")
-    until(lambda: os.path.exists(f"{pit.root}/going"))
+    until(lambda: os.path.exists(f"{pit.root}/going"), pool)
     argv = [sys.executable, "-m", "taskpit", "-C", pit.root, "--json", "tell", task, "mind the gap"]
     reply = json.loads(subprocess.run(argv, capture_output=True, text=True, timeout=PATIENCE, check=True).stdout)
     assert reply["data"]["way"] == "acp"

@@ -84,7 +84,7 @@ def test_an_agent_without_a_word_since_its_start_waits_for_its_model(pit):
     own(pit, "dumb", 'bin = "sh"\nargv = ["sh", "-c", "sleep 100"]\nstall = "0.5s"\n')
     (task,) = pit.put("a")
     pool = pit.start("--agent", "dumb")
-    until(lambda: "rests until" in pit.said())
+    until(lambda: "rests until" in pit.said(), pool)
     pool.terminate()
     pool.wait(PATIENCE)
     (one,) = pit.card(task).tries[:1]

@@ -158,6 +158,7 @@ def test_never_more_at_once_than_the_limit(pit):
             with self.turn:
                 self.now += 1
                 self.most = max(self.most, self.now)
+            until(lambda: self.most == 2)
             run.bell.wait(0.03)
             with self.turn:
                 self.now -= 1

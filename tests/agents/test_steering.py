@@ -32,7 +32,7 @@ def test_what_comes_too_late_for_the_run_goes_on_in_its_session(pit):
     own(pit, "patient", PATIENT)
     (task,) = pit.put("wait")
     process = pit.start("--agent", "patient", "--until", "empty")
-    until(lambda: os.path.exists(f"{pit.root}/going"))
+    until(lambda: os.path.exists(f"{pit.root}/going"), process)
     code, reply = tell(pit, task, "mind the gap")
     assert (code, reply["data"]["way"]) == (0, "resume")
     with open(f"{pit.root}/told", "w", encoding="ascii"):

@@ -84,14 +84,14 @@ def test_who_is_not_logged_in_stops_the_pool(pit):
 def test_a_killed_pool_leaves_no_agent_and_the_next_one_goes_on_in_its_session(pit):
     (task,) = pit.put("hangs: a task")
     pool = pit.start("--agent", "claude")
-    until(pit.has_children)
+    until(pit.has_children, pool)
     os.kill(pool.pid, signal.SIGKILL)
     pool.wait()
     until(lambda: not any(map(alive, pit.children())))
     pit.queue.close()
     pit.queue = Queue.open(pit.root)
     second = pit.start("--agent", "claude")
-    until(lambda: len(pit.calls()) == 2)
+    until(lambda: len(pit.calls()) == 2, second)
     first, again = (call["argv"] for call in pit.calls())
     assert again[again.index("--resume") + 1] == first[first.index("--session-id") + 1]
     until(lambda: len(pit.children()) == 2)

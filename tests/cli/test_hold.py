@@ -140,7 +140,7 @@ def _claim_elsewhere(place):
 
     queue = Queue.open(str(place / "pit"))
     try:
-        return queue.claim("other", wait=25.0, verbatim=True)[0].task.id
+        return queue.claim("other", wait=PATIENCE, verbatim=True)[0].task.id
     finally:
         queue.close()
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
 from waits import PATIENCE
+
+pytestmark = pytest.mark.mechanism
 
 
 def test_a_closed_pipe_ends_the_listing(pit):

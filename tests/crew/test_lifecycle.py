@@ -116,6 +116,7 @@ def test_a_log_is_followed(zoo):
             follower.terminate()
 
 
+@pytest.mark.races
 def test_many_ups_at_once_make_one_crew(zoo):
     workers(zoo)
     argv = [sys.executable, "-P", "-m", "taskpit", "-C", zoo.root, "up"]
@@ -139,6 +140,7 @@ def test_a_crew_runs_on_one_machine(zoo):
     assert zoo.pit("up", "bell").data["started"] == ["bell"]
 
 
+@pytest.mark.races
 def test_a_storm(zoo):
     """Whoever dies when, every task has exactly one result."""
     workers(zoo, "sleep 0.1")

@@ -7,6 +7,7 @@ import os
 import signal
 import time
 
+import pytest
 from waits import until
 from workshop import alive, read_pid
 
@@ -47,6 +48,7 @@ def test_one_that_waits_is_left_alone(zoo):
     until(lambda: zoo.text("runs") == "ran\nran\n")
 
 
+@pytest.mark.races
 def test_then_it_is_started_again_and_that_is_no_restart(zoo):
     zoo.crew(PACED)
     (zoo.path / "until").write_text("WAITING-UNTIL: +1s\n")
@@ -84,6 +86,7 @@ def test_when_they_say():
     assert waiting_until([], 100.0) == 0.0
 
 
+@pytest.mark.races
 def test_one_that_hangs_is_killed_and_its_task_finds_another(zoo):
     zoo.crew(
         """\
@@ -110,6 +113,7 @@ def test_one_that_hangs_is_killed_and_its_task_finds_another(zoo):
     until(lambda: not alive(hung))
 
 
+@pytest.mark.races
 def test_one_that_stands_still_is_killed_though_it_has_no_task(zoo):
     zoo.crew('[[agent]]\nname = "cleanup"\nrole = "cleanup"\nwatch = "heal+stall"\nstall = "2s"\n')
     zoo.pit("up")

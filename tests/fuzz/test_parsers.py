@@ -34,7 +34,6 @@ fuzz = settings(
 )
 
 
-@pytest.mark.timeout(120 * TIMES)
 @pytest.mark.parametrize("parser", PARSERS, ids=lambda parser: parser.name)
 def test_any_text_is_read_or_refused(parser):
     @fuzz
@@ -61,7 +60,6 @@ def test_what_it_should_understand_is_understood(parser):
         parser.run(seed)
 
 
-@pytest.mark.timeout(120 * TIMES)
 @pytest.mark.parametrize("parser", PARSERS, ids=lambda parser: parser.name)
 def test_a_great_deal_of_the_same(parser):
     size = parser.largest if TIMES > 1 else parser.largest // 32

@@ -13,6 +13,8 @@ import sys
 import pytest
 from waits import PATIENCE
 
+pytestmark = pytest.mark.races
+
 HAMMER = f"{os.path.dirname(__file__)}/hammer.py"
 LAYOUTS = ("pit", "mailbox")
 #: Noticed by tests/mutants, too, in forced orders: here by chance, so that no short run can promise it.

@@ -342,10 +342,11 @@ def test_a_message_obeys_no_terminal_and_is_whole_for_a_program(tmp_path):
     message = "hello \x1b]0;title\x07\x1b[2Jworld"
     shown = []
     for terminal in (True, False):
-        sender = subprocess.Popen([*words, "send", "a", "b", message, "--timeout", "60s"], env=clean_environment())
+        sending = [*words, "send", "a", "b", message, "--timeout", f"{PATIENCE}s"]
+        sender = subprocess.Popen(sending, env=clean_environment())
         outer, inner = os.openpty() if terminal else os.pipe()
         out = inner
-        receiver = [*words, "receive", "a", "b", "--timeout", "60s"]
+        receiver = [*words, "receive", "a", "b", "--timeout", f"{PATIENCE}s"]
         subprocess.run(receiver, env=clean_environment(), stdout=out, timeout=PATIENCE, check=True)
         os.close(inner)
         shown.append(os.read(outer, 4096))

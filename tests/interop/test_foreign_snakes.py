@@ -60,6 +60,7 @@ def age(path, seconds):
     os.utime(path, (then, then))
 
 
+@pytest.mark.races
 def test_a_snake_in_sh_races_four_of_ours(queue):
     """Five hundred tasks: each runs at least once, each has one result, none is lost, nobody falls over."""
     put(queue, 500)

@@ -118,6 +118,7 @@ MANY = {("pit", True): 1000, ("activities", True): 15, ("activities", False): 15
 POOLS = [(layout, told, MANY.get((layout, told), 60)) for layout in TASKS for told in (True, False)]
 
 
+@pytest.mark.races
 @pytest.mark.timeout(2400)
 @pytest.mark.parametrize(("layout", "told", "many"), POOLS if LONG else [("pit", True, 6)])
 def test_a_waiting_pool_takes_nothing_that_is_still_being_written(layout, told, many, tmp_path):
@@ -132,7 +133,7 @@ def test_a_waiting_pool_takes_nothing_that_is_still_being_written(layout, told, 
         pool = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=said, stderr=said)
     writers: list[subprocess.Popen] = []
     try:
-        until(lambda: "-4" in "".join(os.listdir(f"{root}/.taskpit/workers")))
+        until(lambda: "-4" in "".join(os.listdir(f"{root}/.taskpit/workers")), pool)
         writers += [subprocess.Popen([*WRITERS[kind], lists[kind]], stderr=subprocess.PIPE) for kind in kinds]
         queue = Queue.open(root)
 
@@ -419,7 +420,7 @@ def test_what_rested_under_our_eyes_is_whole_whatever_the_clocks_say(queue, path
 
 @pytest.fixture
 def nobody_looks_by_itself(monkeypatch):
-    monkeypatch.setattr(queues, "LOOK_AGAIN", 60.0)
+    monkeypatch.setattr(queues, "LOOK_AGAIN", 2 * PATIENCE)
 
 
 def waiting(queue):
@@ -434,7 +435,7 @@ def waiting(queue):
     def claim():
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(Watch, "wait", sleeping)
-            got.extend(other.claim("w", wait=60.0))
+            got.extend(other.claim("w", wait=PATIENCE))
         other.close()
 
     thread = threading.Thread(target=claim, daemon=True)

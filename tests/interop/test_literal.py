@@ -51,6 +51,7 @@ def in_node(tmp_path):
     return ["node", f"{HERE}/literal/mailbox.js"]
 
 
+@pytest.mark.races
 @pytest.mark.parametrize("language", [in_go, in_node], ids=["go", "node"])
 def test_a_literal_worker_and_two_of_ours(language, tmp_path):
     """Each task is done once and has one result; what ours claim and give back, the other reads."""
@@ -80,6 +81,7 @@ def test_a_literal_worker_and_two_of_ours(language, tmp_path):
     queue.close()
 
 
+@pytest.mark.races
 @pytest.mark.parametrize("layout", mixed_runs.LAYOUTS)
 def test_literal_workers_and_pools_of_ours_killed_at_random(layout, tmp_path):
     """Nothing is lost, has two outcomes after a sweep or is done unchecked; no pool ends by itself. `make faults`

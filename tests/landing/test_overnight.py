@@ -112,7 +112,7 @@ def test_in_the_morning_main_holds_exactly_what_landed(tmp_path):
 
 def _dirty(ground, gate):
     """The person comes home in the middle of it and edits a file."""
-    until(lambda: os.path.exists(gate), 120.0)
+    until(lambda: os.path.exists(gate))
     write(f"{ground.top}/README", "the person's unsaved work\n")
     os.unlink(gate)
 

@@ -236,6 +236,7 @@ def test_only_tasks_that_ask_for_it_land_where_the_pool_does_not(ground):
     assert "landed on main" in ground.card(one).result.reason
 
 
+@pytest.mark.races
 def test_a_killed_pool_loses_nothing_and_the_next_attempt_goes_on(ground):
     script = (
         "if [ -e half.txt ]; then cat half.txt > whole.txt; else echo half > half.txt; echo $$ > started; sleep 600; fi"
@@ -256,6 +257,7 @@ def test_a_killed_pool_loses_nothing_and_the_next_attempt_goes_on(ground):
     assert ground.files() == {"README", "half.txt", "whole.txt", "started"}
 
 
+@pytest.mark.races
 def test_a_pool_killed_while_it_lands_leaves_the_rest_to_the_next(ground):
     """Its check stands still in the middle of landing; the pool dies; the next one lands it and runs no agent."""
     gate = f"{ground.folder}/gate"
@@ -284,6 +286,7 @@ def test_a_pool_killed_while_it_lands_leaves_the_rest_to_the_next(ground):
     assert runs(ground, task) == 1
 
 
+@pytest.mark.races
 def test_told_to_stop_twice_a_landing_is_left_to_the_next_pool(ground):
     gate = f"{ground.folder}/gate"
     task = put(ground, "one", "echo a > a.txt", check="true")

@@ -274,7 +274,7 @@ def test_an_approval_that_is_interrupted_blocks_nothing(looked, number):
     argv = [sys.executable, "-m", "taskpit", "-C", looked.root, "review", task, "--approve", "--as", "ada"]
     approving = subprocess.Popen(argv, cwd=looked.top, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     try:
-        until(lambda: os.path.exists(begun))
+        until(lambda: os.path.exists(begun), approving)
     finally:
         approving.send_signal(number)
         approving.communicate(timeout=PATIENCE)

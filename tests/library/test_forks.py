@@ -11,6 +11,8 @@ from waits import PATIENCE, until
 from taskpit import Queue, State
 from taskpit.keeper import sweep
 
+pytestmark = pytest.mark.races
+
 
 @contextmanager
 def forked(body):

@@ -10,6 +10,7 @@ import sys
 import time
 from collections import Counter
 
+import pytest
 from lockers import read, write
 from waits import PATIENCE
 
@@ -56,6 +57,7 @@ def whole(event):
     return worker, int(number)
 
 
+@pytest.mark.races
 def test_every_line_of_eight_writers_is_there(tmp_path):
     path, each = str(tmp_path / "changelog.log"), LINES // WRITERS
     crowd(path, each)
@@ -65,6 +67,7 @@ def test_every_line_of_eight_writers_is_there(tmp_path):
     assert Counter(map(whole, events)) == expected
 
 
+@pytest.mark.races
 def test_lines_written_in_parts_are_lost(tmp_path):
     """The proof that the test above can fail."""
     path, each = str(tmp_path / "changelog.log"), 200
@@ -73,6 +76,7 @@ def test_lines_written_in_parts_are_lost(tmp_path):
     assert len(events) < WRITERS * each
 
 
+@pytest.mark.races
 def test_writers_that_are_killed_spoil_nobody_elses_lines(tmp_path):
     path = str(tmp_path / "changelog.log")
     chance, acknowledged = random.Random(7), set()

@@ -88,6 +88,7 @@ class Contest:
             assert (process.returncode, errors) == (0, "")
 
 
+@pytest.mark.races
 @pytest.mark.timeout(600)
 def test_an_expired_lock_has_one_taker(tmp_path):
     contest = Contest(tmp_path / "pit")
@@ -101,6 +102,7 @@ def test_an_expired_lock_has_one_taker(tmp_path):
     assert len(contest.numbers) == ROUNDS + (ROUNDS + 1) // 2
 
 
+@pytest.mark.races
 def test_who_is_killed_at_any_call_stops_nobody(tmp_path):
     """One of eight dies before its first call, before its second, and so on, on its way to the lock."""
     contest = Contest(tmp_path / "pit")
@@ -136,6 +138,7 @@ def calls_of_a_takeover(root, kind):
     return [call for call, _ in calls if call != "flock"]
 
 
+@pytest.mark.races
 @pytest.mark.parametrize("protocol", ["delete_and_create", "write_and_read_again"])
 def test_the_protocols_it_grew_out_of_let_several_in(protocol, tmp_path):
     """The proof that the contest can be lost."""
@@ -146,6 +149,7 @@ def test_the_protocols_it_grew_out_of_let_several_in(protocol, tmp_path):
     contest.close()
 
 
+@pytest.mark.races
 @pytest.mark.parametrize("mutant", ["no_turns", "number_stands_still"])
 def test_broken_variants_are_found_out(mutant, tmp_path):
     contest = Contest(tmp_path / "pit", "ours", mutant)

@@ -51,6 +51,7 @@ done
 # -- a shell beside us -----------------------------------------------------------------------------
 
 
+@pytest.mark.races
 def test_a_shell_and_two_of_ours_over_five_hundred_tasks(tmp_path):
     box = make_fast(tmp_path / "box", "mailbox")
     queue = Queue.open(box)

@@ -16,6 +16,8 @@ from taskpit.queue import Queue
 from taskpit.store.postgres.address import parse
 from taskpit.store.postgres.store import PostgresStore
 
+pytestmark = pytest.mark.races
+
 LEASE = 1.0
 
 

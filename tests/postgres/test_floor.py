@@ -219,6 +219,7 @@ def test_renewals_of_many_in_one_call_each_with_its_answer(store):
 # -- how long a verb may take --------------------------------------------------------------------------
 
 
+@pytest.mark.races
 def test_a_verb_that_takes_for_ever_is_undone_and_told(server, monkeypatch):
     monkeypatch.setattr(connection, "STATEMENT", 1.0)
     store = server.queue()
@@ -231,6 +232,7 @@ def test_a_verb_that_takes_for_ever_is_undone_and_told(server, monkeypatch):
     store.close()
 
 
+@pytest.mark.races
 def test_a_lock_that_others_keep_is_told_once_patience_is_over(server, monkeypatch):
     """A verb waited fifty times for it, in silence; one that has no function waited as long as a statement may take."""
     monkeypatch.setattr(connection, "STATEMENT", 10.0)

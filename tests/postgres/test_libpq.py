@@ -14,6 +14,8 @@ import pytest
 from taskpit.store.postgres import libpq
 from taskpit.store.postgres.libpq import Connection, ServerError, is_readable
 
+pytestmark = pytest.mark.mechanism
+
 ODD = [
     "",
     "a",

@@ -103,6 +103,7 @@ def busy(load, more):
         time.sleep(0.01)
 
 
+@pytest.mark.races
 def test_killed_under_load(alone):
     address = alone.address(schema="load", patience="300s")
     init_database(address, {})
@@ -118,6 +119,7 @@ def test_killed_under_load(alone):
     load.judge()
 
 
+@pytest.mark.races
 def test_restarted_in_good_order(alone):
     """Waiting, listening and holding go on by themselves."""
     address = alone.address(schema="load", patience="300s")
@@ -136,6 +138,7 @@ def test_restarted_in_good_order(alone):
     store.close()
 
 
+@pytest.mark.races
 def test_gone_for_good_is_told(alone):
     """Nothing happened while nobody answers; what may have happened is told as that."""
     address = alone.address(schema="load", patience="0s")
@@ -310,6 +313,7 @@ def outlast(store, claims, lease):
         time.sleep(0.01)
 
 
+@pytest.mark.races
 def test_who_could_not_renew_while_the_server_was_down_keeps_its_claim(alone):
     store = alone.queue()
     store.put([Task(id=f"T{number}", title="x") for number in range(30)])
@@ -333,6 +337,7 @@ def test_who_could_not_renew_while_the_server_was_down_keeps_its_claim(alone):
     store.close()
 
 
+@pytest.mark.races
 def test_nothing_lapses_because_a_server_was_long_to_answer_after_its_start(alone):
     """One that was killed reads its log before it lets anybody in, for as long as that takes."""
     store, lease = alone.queue(), 1.0
@@ -348,6 +353,7 @@ def test_nothing_lapses_because_a_server_was_long_to_answer_after_its_start(alon
     store.close()
 
 
+@pytest.mark.races
 def test_a_server_that_is_down_for_many_leases_robs_nobody_of_eight_who_renew(alone):
     """Each renews as a pool does, and sweepers look for what has lapsed all the while.
 
@@ -396,6 +402,7 @@ def test_a_server_that_is_down_for_many_leases_robs_nobody_of_eight_who_renew(al
     source.close()
 
 
+@pytest.mark.races
 def test_nothing_lapses_as_soon_as_another_server_takes_over(server, store):
     store.put([Task(id="A", title="a")])
     (claim,) = store.claim(Want(worker="w", lease=0.5))
@@ -579,6 +586,7 @@ def test_only_claims_may_be_lost_in_a_crash(server, store):
     assert commit("SELECT {s}.finish(%s::json, false, NULL)", as_json([as_ending(done(claim), 0, 0.0)])) == "on"
 
 
+@pytest.mark.races
 @pytest.mark.skipif(not LONG, reason="two servers: TASKPIT_LONG=1")
 @pytest.mark.parametrize("synchronous", [True, False], ids=["synchronous", "asynchronous"])
 def test_a_standby_takes_over_under_load(alone, synchronous):

@@ -115,7 +115,7 @@ def test_a_killed_pool_is_known_to_be_dead_at_once(pit):
     pit.settings(lease="1h")
     ids = pit.put("slow")
     process = pit.start("--", "sh", "-c", "echo $$ > pid; exec sleep 600")
-    pid = read_pid(f"{pit.root}/pid")
+    pid = read_pid(f"{pit.root}/pid", process)
     process.send_signal(signal.SIGKILL)
     process.wait()
     assert [mend.what for mend in sweep(pit.queue) if mend.kind == "reclaimed"] == ids

@@ -16,6 +16,8 @@ from taskpit.store.postgres.address import parse
 from taskpit.store.postgres.opening import init_database
 from taskpit.store.postgres.store import PostgresStore
 
+pytestmark = pytest.mark.races
+
 PROGRAM = shutil.which("pgbouncer", path=f"{os.environ['PATH']}:/usr/sbin")
 CONFIG = """\
 [databases]
@@ -46,7 +48,7 @@ def address(alone):
     process = subprocess.Popen([PROGRAM, f"{alone.root}/bouncer.ini"], **alone._as, **quiet)
     address = f"postgresql://pit@/postgres?host={alone.root}&port=6432&schema=pooled"
     try:
-        until(lambda: _answers(parse(address).server))
+        until(lambda: _answers(parse(address).server), process)
         yield address
     finally:
         process.terminate()

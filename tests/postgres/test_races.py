@@ -134,6 +134,7 @@ def test_the_naive_way_strands(server, race, changes):
     store.close()
 
 
+@pytest.mark.races
 def test_many_races_at_once(server):
     """Not forced, but many: whoever needs and whoever ends start together."""
     store = server.queue()
@@ -157,6 +158,7 @@ def test_many_races_at_once(server):
     store.close()
 
 
+@pytest.mark.races
 def test_one_claim_each(server):
     """Eight at once take two hundred tasks: each once."""
     stores = [server.queue()]
@@ -177,6 +179,7 @@ def test_one_claim_each(server):
     assert sorted(taken) == sorted(f"T{n}" for n in range(200))
 
 
+@pytest.mark.races
 def test_no_two_tasks_that_touch_the_same(server):
     """Eight at once, ten tasks of the same file: one is taken."""
     stores = [server.queue()]
@@ -194,6 +197,7 @@ def test_no_two_tasks_that_touch_the_same(server):
         assert sum(pool.map(work, stores)) == 1
 
 
+@pytest.mark.races
 def test_no_more_at_once_than_a_limit_allows(server):
     """Eight at once, twenty tasks of which three may run: three are taken, and three again when those have ended."""
     stores = [server.queue()]
@@ -331,6 +335,7 @@ def test_what_happened_last_is_known_while_another_writes(server, monkeypatch, t
     store.close()
 
 
+@pytest.mark.races
 def test_the_tail_with_eight_writers(server):
     """None missed, none twice, each writer's lines in order."""
     store, each = server.queue(), RACES

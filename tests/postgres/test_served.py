@@ -70,6 +70,7 @@ def test_a_served_database_like_memory(server, tmp_path):
     run_state_machine_as_test(ServedLikeMemory, settings=plan)
 
 
+@pytest.mark.races
 def test_two_gateways_killed_at_once_under_load_lose_nothing(server):
     store = server.queue()
     owner = Tokens(papers_of(Queue(store, store.config, store.clock))).add("owner", ["all"])

@@ -16,6 +16,8 @@ from taskpit.model import Done, Said, State
 from taskpit.queue import Queue
 from taskpit.store.opening import init
 
+pytestmark = pytest.mark.races
+
 HERE = os.path.dirname(__file__)
 FAST = 'durability = "process"\n'
 

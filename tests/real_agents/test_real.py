@@ -125,7 +125,7 @@ def test_budget(bench):
     bench.model.scripts["dear"] = [Say("Done.")]
     tasks = [bench.put("dear") for _ in range(3)]
     process = bench.start("--until", "empty", "--budget", "$1/day")
-    until(lambda: "the budget is spent" in bench.said(), 120)
+    until(lambda: "the budget is spent" in bench.said(), seconds=120)
     done = [task for task in tasks if bench.card(task).state is State.DONE]
     assert len(done) == 1, bench.said()
     assert bench.card(done[0]).result.cost["usd"] >= 1
@@ -184,7 +184,7 @@ def test_rests(bench, why):
     bench.preset('pause = "8s"\nstall = "90s"')
     tasks = [bench.put("limited") for _ in range(3)]
     process = bench.start("--until", "empty", "-n", "3")
-    until(lambda: "rests until" in bench.said(), 300)
+    until(lambda: "rests until" in bench.said(), seconds=300)
     assert process.wait(400) == 0, bench.said()
     assert all(bench.card(task).task.attempts == 0 for task in tasks)
     assert all(bench.card(task).state is State.DONE for task in tasks), bench.said()
@@ -200,7 +200,7 @@ def test_trouble(bench, why):
     bench.preset('pause = "2s"\nstall = "90s"')
     task = bench.put("trouble")
     process = bench.start("--until", "empty")
-    until(lambda: "rests until" in bench.said(), 300)
+    until(lambda: "rests until" in bench.said(), seconds=300)
     assert bench.card(task).task.attempts == 0
     open_.append(True)
     assert process.wait(300) == 0, bench.said()
@@ -343,7 +343,7 @@ def test_killed(bench, record_property):
     bench.model.scripts["slow"] = [step]
     task = bench.put("slow", check="grep half whole.txt")
     pool = bench.start("--until", "empty", "--land", "merge")
-    until(works, 240)
+    until(works, seconds=240)
     until(lambda: is_toolless(bench) or os.path.exists(f"{bench.pit}/.taskpit/sessions/{task}"))
     mine = [pid for pid in everybody(bench.pit) if pid != pool.pid]
     assert mine
@@ -420,7 +420,7 @@ def test_told(bench, record_property):
         return
     task = bench.put("steered")
     process = bench.start("--until", "empty")
-    until(lambda: os.path.exists(going), 120)
+    until(lambda: os.path.exists(going), seconds=120)
     reply = bench.pit_("tell", task, "mind the BLUE gap")["data"]
     with open(f"{bench.repo}/told", "w", encoding="ascii"):
         pass
@@ -479,7 +479,7 @@ def test_acp(bench):
     task = bench.put("spoken")
     speak(bench)
     process = bench.start("--until", "empty")
-    until(lambda: os.path.exists(going), 120)
+    until(lambda: os.path.exists(going), seconds=120)
     assert bench.pit_("tell", task, "mind the BLUE gap")["data"]["way"] == "acp"
     with open(f"{bench.repo}/told", "w", encoding="ascii"):
         pass
@@ -565,7 +565,7 @@ def test_crew(bench):
     built = bench.put("build", check="test -s built.txt")
     bench.pit_("crew", "up")
     try:
-        until(lambda: bench.card(built).result is not None, 500)
+        until(lambda: bench.card(built).result is not None, seconds=500)
     finally:
         bench.pit_("crew", "down", "--now")
     card = bench.card(built)

@@ -212,6 +212,7 @@ def test_answers_that_come_late_or_out_of_order_change_nothing(remote, cutter, s
     assert len(cutter.kept) >= 6
 
 
+@pytest.mark.races
 def test_a_gateway_that_is_slow_is_waited_for_and_asked_once(remote, served, monkeypatch):
     monkeypatch.setattr(connections, "SILENT", 0.1)
     real, calls = served.gateway.store.put, []
@@ -226,6 +227,7 @@ def test_a_gateway_that_is_slow_is_waited_for_and_asked_once(remote, served, mon
     assert calls == [1]
 
 
+@pytest.mark.races
 def test_a_proxy_that_cuts_what_is_silent_is_not_noticed(served, cutter, monkeypatch):
     """It cuts after a second, waits are 0.4 seconds long: as 25 are to its 60."""
     assert wire.LONGEST_POLL * 2 < 60
@@ -552,6 +554,7 @@ def test_what_nobody_has_foreseen_in_one_callers_items_fails_that_one(error):
 # -- grace and names -------------------------------------------------------------------------------
 
 
+@pytest.mark.races
 def test_nothing_lapses_in_the_first_lease_of_a_gateway_but_what_it_heard_of(served):
     served.queue.store.put(tasks(1, 2))
     (old,) = served.queue.store.claim(Want(worker="old", lease=0.01))
@@ -600,6 +603,7 @@ def test_a_member_that_died_and_came_back_finds_its_claims_given_back(served, tm
 # -- killed gateways -------------------------------------------------------------------------------
 
 
+@pytest.mark.races
 @pytest.mark.parametrize("count", [1, 2])
 def test_gateways_killed_under_load_lose_nothing(tmp_path, count):
     """Workers go on through the same addresses while the gateways behind them are killed, one or two at once."""

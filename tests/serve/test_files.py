@@ -68,7 +68,7 @@ def test_a_run_elsewhere_is_read_while_it_runs_and_leaves_files(served, tmp_path
         stdout=subprocess.DEVNULL,
     )
     look, store = served.token("eve", "look"), served.store(served.token("liz", "look"))
-    until(lambda: store.read_log("0001", 0, 100) == (b"first\n", 6))
+    until(lambda: store.read_log("0001", 0, 100) == (b"first\n", 6), pool)
     assert pit(served, "show", "1", "--log", token=look) == b"first\n"
     tail = Tail(log_of_task(store, store.read(["0001"])[0]))  # as boards read it
     assert tail.more() == "first\n"

@@ -140,6 +140,7 @@ def test_an_answer_that_is_not_taken_ends(served, monkeypatch):
         until(lambda: not floor.connections)
 
 
+@pytest.mark.races
 def test_a_gateway_that_could_not_listen_hangs_up_on_nobody_for_it(served, monkeypatch):
     """Its machine has too much to do: who was in the middle of a request then has its whole time afterwards."""
     monkeypatch.setattr(http, "PATIENCE", 2.0)

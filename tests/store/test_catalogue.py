@@ -22,6 +22,8 @@ from taskpit.store import index as module
 from taskpit.store.memory import MemoryStore
 from taskpit.testing import FakeClock
 
+pytestmark = pytest.mark.mechanism
+
 MANY = 120
 
 

@@ -10,6 +10,8 @@ from taskpit.clock import Clock
 from taskpit.model import Task
 from taskpit.store.index import CROWDED, WIDEST, Window
 
+pytestmark = pytest.mark.mechanism
+
 MANY = 200
 
 

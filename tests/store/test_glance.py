@@ -18,6 +18,8 @@ from taskpit.store import quick_check
 from taskpit.store.folder import IDS, QUARANTINE
 from taskpit.testing import FakeClock
 
+pytestmark = pytest.mark.mechanism
+
 #: Names that are tasks, look like it, or must never be taken for one.
 NAMES = [
     *(

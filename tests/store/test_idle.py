@@ -10,6 +10,8 @@ from taskpit.model import Done, Said, Want
 from taskpit.store import index
 from taskpit.testing import FakeClock
 
+pytestmark = pytest.mark.mechanism
+
 WANT = Want(worker="idle", lease=LEASE, tags=("mine",))
 
 

@@ -17,6 +17,8 @@ from taskpit.keeper import sweep
 from taskpit.model import Done, Failed, Said, State
 from taskpit.testing import FakeClock
 
+pytestmark = pytest.mark.mechanism
+
 ID = "0001"
 
 

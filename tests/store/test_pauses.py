@@ -11,6 +11,8 @@ from taskpit.store import index
 from taskpit.testing import FakeClock
 from taskpit.watch import Watch
 
+pytestmark = pytest.mark.mechanism
+
 PAUSED = "/.taskpit/paused"
 
 

@@ -14,6 +14,8 @@ from taskpit.store.folder import CHANGELOG, INDEX
 from taskpit.store.stats_cache import Tally, tally
 from taskpit.testing import FakeClock
 
+pytestmark = pytest.mark.mechanism
+
 HOUR = 3600.0
 
 

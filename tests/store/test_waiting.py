@@ -21,6 +21,8 @@ from taskpit.queue import Queue
 from taskpit.store.waiters import Line
 from taskpit.watch import Watch
 
+pytestmark = pytest.mark.mechanism
+
 #: Says that it sleeps, and then does until it has a task.
 SLEEPER = """
 import sys

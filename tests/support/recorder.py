@@ -23,13 +23,13 @@ from taskpit.clock import Clock
 
 #: What differs from run to run, and its name in a record.
 VARYING = (
+    (re.compile(r"(?<=seconds:\*\* )\d[\de.-]*|(?<=\bseconds: )\d[\de.-]*"), "<number>"),
     (re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\d\d)?"), "<time>"),
     (re.compile(r"\b\d{4}-\d\d-\d\d(T[\d:]*)?"), "<date>"),
     (re.compile(r"\b1[6-9]\d{8}(\.\d+)?\b"), "<moment>"),
     (re.compile(r"\b([0-9a-f]{16,}|\d+-[0-9a-f]{8})\b|(?<=builder\.)[\w-]{32,}"), "<digest>"),
     (re.compile(r"~[0-9a-z]{6,}(\.[0-9a-z-]+)?"), "~<id>"),
     (re.compile(r"\b(\d+(\.\d+)?(ms|s|m|h|d))+\b"), "<span>"),
-    (re.compile(r"(?<=seconds:\*\* )[\d.]+|(?<=\bseconds: )[\d.]+"), "<number>"),
 )
 #: In text, where columns are as wide as what is in them.
 IN_TEXT = ((re.compile(r"\b\d\d:\d\d(:\d\d)?\b"), "<hour>"), (re.compile(r"(?<=\S) {3,}"), "  "))

@@ -8,16 +8,25 @@ import time
 PATIENCE = 300.0
 
 
-def until(met, seconds=PATIENCE):
-    """Poll until it holds; what it returned. Who is waited for needs the processor more than the question does."""
+def until(met, *processes, seconds=PATIENCE):
+    """Poll until it holds; what it returned. Who is waited for needs the processor more than the question does.
+
+    Without these processes it cannot happen: one that ends fails the test at once, with its output.
+    """
     deadline = time.monotonic() + seconds
     while True:
         asked = time.process_time()
+        ended = [process for process in processes if process.poll() is not None]
         found = met()
         if found:
             return found
+        assert not ended, "\n".join(map(_last_words, ended))
         assert time.monotonic() < deadline, "it did not happen"
         time.sleep(max(0.01, 4 * (time.process_time() - asked)))
+
+
+def _last_words(process):
+    return f"{process.args} ended with exit code {process.returncode}: {process.communicate(timeout=PATIENCE)}"
 
 
 class Leap:

@@ -39,8 +39,8 @@ def alive(pid):
         return False
 
 
-def read_pid(path):
-    """The number in a file somebody is about to write."""
+def read_pid(path, *processes):
+    """The number in a file that one of these processes is about to write."""
 
     def read():
         try:
@@ -50,7 +50,7 @@ def read_pid(path):
             return 0
         return int(text) if text.endswith("\n") else 0
 
-    return until(read)
+    return until(read, *processes)
 
 
 class Pit:

@@ -144,6 +144,8 @@ def _unmoved(*_: object) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "needs(*programs): skipped where one of them is not on the path")
+    config.addinivalue_line("markers", "races: kills, hammers, outages, pools under load; by `make test-races` only")
+    config.addinivalue_line("markers", "mechanism: pins an inside that is to go; by `make test-races`, without effect")
     config.addinivalue_line("markers", "long(why): by `make test-all` only; why says what `make test` has in its place")
     begin()
 

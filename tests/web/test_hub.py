@@ -47,7 +47,7 @@ def made(queue):
             hub = Hub(queue, Paper())
             await hub.look(lambda board: board.version)
             try:
-                return await asyncio.wait_for(story(hub), 20)
+                return await asyncio.wait_for(story(hub), PATIENCE)
             finally:
                 await hub.close()
 

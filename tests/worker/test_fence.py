@@ -46,7 +46,7 @@ def test_what_escapes_its_group_ends_at_the_limit(pit, tmp_path, monkeypatch):
 def test_what_escapes_its_group_ends_soon_after_its_pool_was_killed(pit, tmp_path):
     (task,) = pit.put("escape")
     pool = pit.start("--", "sh", "-c", ESCAPED.format(tmp_path / "pid") + "; sleep 600")
-    escaped = read_pid(tmp_path / "pid")
+    escaped = read_pid(tmp_path / "pid", pool)
     os.kill(pool.pid, signal.SIGKILL)
     until(lambda: not alive(escaped))
     assert pit.card(task).task.attempts == 0

@@ -8,11 +8,14 @@ import random
 import signal
 import time
 
+import pytest
 from waits import PATIENCE, until
 from workshop import CONFIG
 
 from taskpit.keeper import sweep
 from taskpit.model import State
+
+pytestmark = pytest.mark.races
 
 TASKS = 200 if os.environ.get("TASKPIT_LONG") else 40
 #: After so many kills the rest is left in peace: a busy machine would never end a task between two of them.

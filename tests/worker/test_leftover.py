@@ -27,8 +27,8 @@ from taskpit.worker.reaper import born
 def frozen_pool(pit):
     """A pool that was stopped while its command runs; the command's number."""
     pool = pit.start("-n", "1", "--", "sh", "-c", f"echo $$ > '{pit.root}/command'; sleep 600")
-    command = read_pid(f"{pit.root}/command")
-    until(lambda: any(map(os.path.getsize, glob.glob(f"{pit.root}/.taskpit/groups/*"))))  # it is written down
+    command = read_pid(f"{pit.root}/command", pool)
+    until(lambda: any(map(os.path.getsize, glob.glob(f"{pit.root}/.taskpit/groups/*"))), pool)  # it is written down
     os.kill(pool.pid, signal.SIGSTOP)
     return pool, command
 

@@ -294,7 +294,7 @@ def test_a_pool_that_waits_says_what_for(pit, monkeypatch):
 def test_cancel_stops_a_run(pit):
     (task,) = pit.put("endless")
     process = pit.start("--until", "empty", "--", "sh", "-c", "echo $$ > pid; sleep 600")
-    pid = read_pid(f"{pit.root}/pid")
+    pid = read_pid(f"{pit.root}/pid", process)
     assert pit.queue.cancel(task, "me@here") is False
     assert process.wait(PATIENCE) == 0
     assert str(pit.card(task).result.verdict) == "cancelled"
@@ -305,7 +305,7 @@ def test_a_lost_claim_stops_the_run_and_publishes_nothing(pit):
     (task,) = pit.put("stolen")
     os.mkdir(f"{pit.root}/elsewhere")
     process = pit.start("--max-tasks", "1", "--", "sh", "-c", "echo $$ > pid; sleep 600; echo no")
-    pid = read_pid(f"{pit.root}/pid")
+    pid = read_pid(f"{pit.root}/pid", process)
     (claimed,) = os.listdir(f"{pit.root}/claimed")
     os.rename(f"{pit.root}/claimed/{claimed}", f"{pit.root}/claimed/thief.{claimed.partition('.')[2]}")
     assert process.wait(PATIENCE) == 0
@@ -357,7 +357,7 @@ def test_a_pool_in_a_thread_leaves_signals_alone(pit):
 def test_the_first_signal_lets_running_tasks_finish(pit, number, code):
     first, second = pit.put("running", "waiting")
     process = pit.start("--", "sh", "-c", "echo $$ > pid; until test -e go; do sleep 0.05; done")
-    read_pid(f"{pit.root}/pid")
+    read_pid(f"{pit.root}/pid", process)
     process.send_signal(number)
     until(lambda: "will be finished" in pit.said())
     with open(f"{pit.root}/go", "w", encoding="ascii"):
@@ -369,7 +369,7 @@ def test_the_first_signal_lets_running_tasks_finish(pit, number, code):
 def test_the_second_signal_gives_them_back(pit):
     (task,) = pit.put("running")
     process = pit.start("--", "sh", "-c", "sleep 600 & echo $! > child; echo $$ > pid; wait")
-    pid, child = read_pid(f"{pit.root}/pid"), read_pid(f"{pit.root}/child")
+    pid, child = read_pid(f"{pit.root}/pid", process), read_pid(f"{pit.root}/child", process)
     process.send_signal(signal.SIGINT)
     until(lambda: "will be finished" in pit.said())
     process.send_signal(signal.SIGINT)
@@ -382,7 +382,7 @@ def test_the_second_signal_gives_them_back(pit):
 
 def test_an_idle_pool_ends_at_once(pit):
     process = pit.start("--", "true")
-    until(lambda: os.path.exists(f"{pit.root}/.taskpit/workers/worker-1"))  # it listens before it joins
+    until(lambda: os.path.exists(f"{pit.root}/.taskpit/workers/worker-1"), process)  # it listens before it joins
     process.send_signal(signal.SIGTERM)
     assert process.wait(PATIENCE) == 143
 
@@ -391,7 +391,7 @@ def test_a_killed_pool_leaves_no_command_and_another_finishes_all(pit):
     ids = pit.put(*(f"task {n}" for n in range(12)))
     script = "echo $$ > pid-$TASKPIT_TASK; sleep 600"
     doomed = pit.start("-n", "3", "--", "sh", "-c", script)
-    pids = [read_pid(f"{pit.root}/pid-{task}") for task in ids[:3]]
+    pids = [read_pid(f"{pit.root}/pid-{task}", doomed) for task in ids[:3]]
     doomed.kill()
     doomed.wait()
     other = pit.start("-n", "6", "--until", "empty", "--", "sh", "-c", "true")

@@ -145,7 +145,7 @@ def test_another_workers_claim_is_ended_only_by_a_person_who_says_so(pit, monkey
     go = f"{pit.root}/go"
     script = f"echo $TASKPIT_AS > as.new; mv as.new as; while ! [ -e '{go}' ]; do sleep 0.1; done"
     pool = pit.start("--max-tasks", "1", "--", "sh", "-c", script)
-    until(lambda: os.path.exists(f"{pit.root}/as"))
+    until(lambda: os.path.exists(f"{pit.root}/as"), pool)
     fence = pit.card(task).worker
     told = said(pit, "done", task, "--as", fence, code=4)
     assert "which ends it itself" in told

@@ -61,6 +61,7 @@ def names(space, folder="tasks"):
     return sorted(os.listdir(f"{space}/{folder}"))
 
 
+@pytest.mark.races
 def test_the_originals_loop_and_two_of_ours_over_five_hundred_tasks(tmp_path):
     space = make_fast(tmp_path / "space", "workspace")
     queue = Queue.open(space)
