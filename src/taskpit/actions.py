@@ -195,13 +195,15 @@ def _need_free(card: Card) -> None:
         raise errors.Conflict(f"{task_id} has a change that {hold.partition(':')[0]}", hint=hint, id=task_id)
 
 
-def _approve(queue: Queue, task_id: str, worker: str, commit: str) -> str:
+def _approve(queue: Queue, task_id: str, worker: str, text: str) -> str:
+    """Approve the candidate that the first word names, despite the reasons that the others name."""
     from taskpit.landing.review import approve
 
+    commit, *despite = text.split() or [""]
     if not commit:
         raise errors.Invalid("an approval names the candidate that was seen", id=task_id)
     queue.need_trust()  # landing runs the task's check
-    _, handed = approve(queue, task_id, worker, commit)
+    _, handed = approve(queue, task_id, worker, commit, despite)
     return f"{task_id} is approved; it lands on {handed.target} now"
 
 

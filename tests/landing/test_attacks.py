@@ -160,7 +160,8 @@ def test_a_pointer_to_another_repository_is_asked_about(ground):
     tree = ground.pipe.git.say("mktree", "--missing", stdin=listed.encode())
     files = ground.pipe.files
     with files.index(tree) as index:
-        assert files._questions(files.changes(base, tree), index) == ["lib points to another repository"]
+        found = files._questions(files.changes(base, tree), index)
+    assert [one.text for one in found] == ["lib points to another repository"]
 
 
 def test_a_nested_repository_that_is_ignored_is_nobodys_business(ground):
@@ -228,7 +229,9 @@ def test_links_and_strange_files_in_the_clone_are_taken_as_they_are(ground, tmp_
     write(f"{path}/-rf", "x")
     write(f"{path}/:(exclude)*", "x")
     write(f"{path}/a.txt")
-    carry_through(ground, claim)
+    ground.hand_in(claim)
+    assert "link is a link out of the repository" in ground.card(claim.task.id).held
+    ground.pit("review", claim.task.id, "--approve", "--despite", "link")
     assert ground.files() == {"README", "a.txt", "link", "-rf", ":(exclude)*"}
     assert git(ground.top, "ls-tree", "main", "link").startswith("120000")
 
@@ -528,3 +531,102 @@ def test_a_hand_in_that_cannot_be_read_stops_no_other(ground):
     assert ground.log() == ["other", "begin"]
     with pytest.raises(GitTrouble, match="cannot be read"):
         ground.pipe.hand_in_of(broken)
+
+
+# -- what git or a tool would make of the files ------------------------------------------------------
+
+STRICT = 'set -e\ntest "$(cat answer)" = 42\necho all tests passed\n'
+
+
+@pytest.mark.parametrize("attribute", ["tests/run.sh text eol=crlf", "* eol=crlf text"])
+def test_attributes_do_not_change_a_frozen_test(ground, attribute):
+    """With CRLF, `set -e` is no option of the shell, and a red script ends green."""
+    ground.commit("tests/run.sh", STRICT)
+    ground.commit("answer", "42\n")
+    task = ground.put(check="bash tests/run.sh", extra={"frozen": "tests"})
+    claim, path = ground.enter(task)
+    write(f"{path}/answer", "41\n")
+    write(f"{path}/.gitattributes", f"{attribute}\n")
+    outcome = ground.hand_in(claim)
+    assert "the check is red" in getattr(outcome, "error", ""), outcome
+    assert ground.files() == {"README", "answer", "tests/run.sh"}
+
+
+def test_changed_attributes_wait_for_a_person_and_land_as_they_are(ground):
+    ground.commit("tests/run.sh", STRICT)
+    ground.commit("answer", "42\n")
+    task = ground.put(check="bash tests/run.sh", extra={"frozen": "tests"})
+    claim, path = ground.enter(task)
+    write(f"{path}/.gitattributes", "tests/run.sh text eol=crlf\n")
+    ground.hand_in(claim)
+    assert ground.card(task).held.endswith(".gitattributes changes how git writes files")
+    ground.pit("review", task, "--approve", code=6)
+    ground.pit("review", task, "--approve", "--despite", "attributes")
+    assert git(ground.top, "show", "main:.gitattributes") == "tests/run.sh text eol=crlf"
+
+
+@pytest.mark.parametrize("place", ["", "docs/"])
+def test_a_bare_repository_in_the_files_is_refused(ground, place):
+    claim, path = ground.enter(ground.put())
+    for name, text in (
+        ("HEAD", "ref: x"),
+        ("config", "[core]\n\tfsmonitor = ./evil\n"),
+        ("objects/x", ""),
+        ("refs/x", ""),
+    ):
+        write(f"{path}/{place}{name}", text)
+    outcome = ground.hand_in(claim)
+    assert "is a bare repository, whose settings git obeys" in outcome.error
+    assert ground.files() == {"README"}
+
+
+@pytest.mark.parametrize("target", [".git", ".git/hooks", "../.git/hooks", ".GIT/config", "a/../.git"])
+def test_a_link_into_git_is_refused(ground, target):
+    claim, path = ground.enter(ground.put())
+    folder = "sub/" if target.startswith("..") else ""
+    os.makedirs(f"{path}/{folder}", exist_ok=True)
+    os.symlink(target, f"{path}/{folder}hooks")
+    outcome = ground.hand_in(claim)
+    assert "is a link into .git" in outcome.error
+    assert ground.files() == {"README"}
+
+
+# -- edits to frozen paths are named ------------------------------------------------------------------
+
+
+def test_a_change_of_nothing_but_frozen_paths_names_them(ground):
+    ground.commit("tests/run.sh", "true\n")
+    task = ground.put(extra={"frozen": "tests"})
+    claim, path = ground.enter(task)
+    write(f"{path}/tests/run.sh", "exit 0\n")
+    write(f"{path}/tests/new.sh", "exit 0\n")
+    outcome = ground.hand_in(claim)
+    assert outcome.error.endswith("edits to frozen paths were left out: tests/new.sh, tests/run.sh")
+    assert "tests/new.sh" in ground.pit("why", task)
+
+
+def test_frozen_edits_beside_a_change_are_named_in_review_and_result(ground):
+    ground.commit("tests/run.sh", "true\n")
+    task = ground.put(extra={"frozen": "tests", "review": "person"})
+    claim, path = ground.enter(task)
+    write(f"{path}/tests/run.sh", "exit 0\n")
+    write(f"{path}/a.txt", "x\n")
+    write(f"{path}/conftest.py", "")
+    ground.hand_in(claim)
+    page = ground.pit("review", task)
+    assert "edits to frozen paths were left out: tests/run.sh" in page
+    assert "new, and read by a test runner without being named: conftest.py" in page
+    ground.pit("review", task, "--approve")
+    assert "edits to frozen paths were left out: tests/run.sh" in ground.pit("show", task).lower()
+    assert "edits to frozen paths were left out: tests/run.sh" in ground.pit("report", "--json")
+
+
+def test_what_the_branch_changed_in_frozen_paths_is_no_edit_of_the_agent(ground):
+    ground.commit("tests/run.sh", "true\n")
+    task = ground.put(extra={"frozen": "tests"})
+    claim, path = ground.enter(task)
+    ground.commit("tests/run.sh", "true # better\n")
+    write(f"{path}/a.txt", "x\n")
+    ground.hand_in(claim)
+    ground.land(task)
+    assert "left out" not in ground.pit("show", task)

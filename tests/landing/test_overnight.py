@@ -102,7 +102,9 @@ def test_in_the_morning_main_holds_exactly_what_landed(tmp_path):
     assert report.headline() == "3 need you, 6 landed, 1 failed, 1 waiting"
     assert {row.id for row in report.needs_you} == {broken, secret, looked}
     (row,) = report.failed
-    assert row.what.startswith("the check is green only with changes to frozen paths, which do not land: the check is")
+    assert row.what.startswith(
+        "the check is green only with changes to frozen paths (tests/run.sh), which do not land: the check is"
+    )
     both = [
         line.split()[1] for line in told.splitlines() if "The work conflicts" in line or "right (attempt 2)" in line
     ]

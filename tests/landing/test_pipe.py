@@ -586,11 +586,29 @@ def test_a_red_set_up_is_nothing_the_task_did(tmp_path):
         ("deploy/id_rsa", "x", "deploy/id_rsa looks like a secret"),
         (".env.local", "x", ".env.local looks like a secret"),
         ("notes.md", "the key is ghp_" + "a" * 36, "notes.md looks like a secret"),
-        (".gitattributes", "*.bin filter=lfs\n", ""),
+        (".gitattributes", "*.bin filter=lfs\n", ".gitattributes changes how git writes files"),
+        ("a.key", "-----BEGIN RSA PRIVATE KEY-----", "a.key looks like a secret"),
+        ("a.py", "key = 'sk-proj-" + "a" * 30, "a.py looks like a secret"),
+        ("a.py", "key = 'sk_live_" + "a" * 24, "a.py looks like a secret"),
+        (".env.sample", "NPM=npm_" + "a" * 36, ".env.sample looks like a secret"),
+        ("a.py", "github_pat_" + "a" * 40, "a.py looks like a secret"),
+        ("a.py", "eyJ" + "a" * 20 + ".eyJ" + "b" * 20 + "." + "c" * 20, "a.py looks like a secret"),
+        ("a.py", "postgres://app:hunter22@db.example/x", "a.py looks like a secret"),
+        ("a.py", "postgres://app:password@db.example/x", ""),
+        ("a.py", "the value is given-by-a-variable", "a.py looks like a secret"),
+        (".envrc", "use nix", ".envrc is run or obeyed by a tool without being asked"),
+        (
+            ".github/workflows/x.yml",
+            "on: push",
+            ".github/workflows/x.yml is run or obeyed by a tool without being asked",
+        ),
+        (".husky/pre-commit", "x", ".husky/pre-commit is run or obeyed by a tool without being asked"),
+        (".vscode/tasks.json", "{}", ".vscode/tasks.json is run or obeyed by a tool without being asked"),
         (".env.example", "TOKEN=\n", ""),
     ],
 )
-def test_a_person_is_asked_about_large_and_secret_looking_files(ground, name, text, told):
+def test_a_person_is_asked_about_large_and_secret_looking_files(ground, monkeypatch, name, text, told):
+    monkeypatch.setenv("SOME_API_KEY", "given-by-a-variable")
     task = ground.put()
     claim, path = ground.enter(task)
     write(f"{path}/{name}", text)

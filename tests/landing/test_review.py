@@ -181,7 +181,12 @@ def test_what_must_be_asked_is_asked_also_where_nobody_wants_review(ground):
     write(f"{path}/id_rsa", "x")
     ground.hand_in(claim)
     assert "id_rsa looks like a secret" in ground.pit("review")
-    ground.pit("review", task, "--approve")
+    answer = ground.pit("review", task, "--approve", code=6)
+    assert "looks like a secret" in answer
+    assert "--despite secret" in answer
+    ground.pit("review", task, "--approve", "--despite", "conflict", code=6)
+    assert ground.files() == {"README"}
+    ground.pit("review", task, "--approve", "--despite", "secret")
     assert ground.files() == {"README", "id_rsa"}
 
 

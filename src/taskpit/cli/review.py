@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 
 from taskpit import access, errors
 from taskpit.cli.context import Args, Context, Reply, Usage, arg, either, takes
@@ -12,7 +13,7 @@ from taskpit.history import who
 from taskpit.landing import review
 from taskpit.landing.pipe import LandingPipe
 from taskpit.landing.review import FileDiff, ReviewComment
-from taskpit.landing.values import CANDIDATE, HandIn
+from taskpit.landing.values import CANDIDATE, HandIn, frozen_edits
 from taskpit.model import Card
 from taskpit.text import revealed
 
@@ -31,6 +32,11 @@ QUOTED = 20
     ),
     arg("--comment FILE:LINE:TEXT", "with --send-back; repeatable", action="append"),
     arg("--commit C", "with --approve: only if this is the candidate", default=""),
+    arg(
+        "--despite REASON",
+        "with --approve: secret, conflict, link, starter or attributes, if the review asks about it; repeatable",
+        action="append",
+    ),
     AS,
 )
 def _review(args: Args, context: Context) -> Reply:
@@ -47,6 +53,8 @@ def _review(args: Args, context: Context) -> Reply:
         raise Usage("--comment goes with --send-back")
     if args.commit and not args.approve:
         raise Usage("--commit goes with --approve")
+    if args.despite and not args.approve:
+        raise Usage("--despite goes with --approve")
     if args.id is None:
         if args.approve or args.take_over or args.send_back is not None:
             raise Usage("say which task")
@@ -83,6 +91,7 @@ def _shown(context: Context, task_id: str) -> Reply:
     card = context.queue.card(task_id)
     rows = review.files(pipe, handed.base, handed.commit)
     change = review.diff(pipe, handed.base, handed.commit)
+    runners = review.read_by_test_runners(pipe, handed.base, handed.commit)
     data = {
         "id": task_id,
         "title": handed.title,
@@ -93,15 +102,21 @@ def _shown(context: Context, task_id: str) -> Reply:
         "output": handed.output,
         "check": handed.evidence.as_dict() if handed.evidence else None,
         "questions": list(handed.questions),
+        "despite": list(handed.despite),
+        "left_out": list(handed.left_out),
+        "read_by_test_runners": runners,
         "cost": dict(handed.cost),
         "files": [one.as_dict() for one in rows],
         "diff": change,
     }
-    return Reply(data=data, text=lambda: _page(context, card, handed, rows, change))
+    return Reply(data=data, text=lambda: _page(context, card, handed, rows, change, runners))
 
 
-def _page(context: Context, card: Card, handed: HandIn, rows: list[FileDiff], change: str) -> str:
+def _page(
+    context: Context, card: Card, handed: HandIn, rows: list[FileDiff], change: str, runners: Sequence[str]
+) -> str:
     evidence = handed.evidence
+    despite = "".join(f" --despite {reason}" for reason in handed.despite)
     green = paint("green", "green") if evidence and evidence.green else paint("red", "red")
     check = f"{green} in {evidence.seconds:.1f}s: {revealed(evidence.command)}" if evidence else "none was run"
     lines = [
@@ -110,6 +125,8 @@ def _page(context: Context, card: Card, handed: HandIn, rows: list[FileDiff], ch
         f"candidate {handed.commit[:12]} for {handed.target}, by {who(handed.worker)}, attempt {handed.attempt}",
         f"check: {check}",
         *(paint("yellow", f"asks: {one}") for one in handed.questions),
+        *(paint("yellow", f"new, and read by a test runner without being named: {name}") for name in runners),
+        *([paint("yellow", frozen_edits(handed.left_out))] if handed.left_out else []),
         *_quoted("Asked", card.task.body),
         *_quoted(f"{who(handed.worker)} says", handed.output),
         "",
@@ -117,7 +134,7 @@ def _page(context: Context, card: Card, handed: HandIn, rows: list[FileDiff], ch
         "",
         _coloured(change),
         "",
-        f"`{context.called(f'review {card.task.id} --approve')}`, or --send-back TEXT, or --take-over.",
+        f"`{context.called(f'review {card.task.id} --approve{despite}')}`, or --send-back TEXT, or --take-over.",
     ]
     return "\n".join(lines)
 
@@ -143,7 +160,7 @@ def _approve(args: Args, context: Context, task_id: str) -> Reply:
     pipe, handed = review.find(context.queue, task_id)
     if handed.pr:
         return _merged(context, pipe, handed, worker)
-    pipe, handed = review.approve(context.queue, task_id, worker, args.commit)
+    pipe, handed = review.approve(context.queue, task_id, worker, args.commit, args.despite or ())
     word = land_by_hand(context.queue, pipe, handed, worker, context.warn)
     card = context.queue.card(task_id)
     data = {"id": task_id, "state": str(card.state), "held": card.held, "commit": handed.commit}

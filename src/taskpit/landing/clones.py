@@ -172,11 +172,19 @@ class Clones:
         self._furnish(path, base, terms, hands, f"{path}~log", branch=f"pit/{name_of(task.id)}", onto=terms.onto)
         self._mark(path, terms.onto, _made(task))
 
-    def check(self, task_id: str, command: str, commit: str, terms: Terms, hands: Hands) -> Evidence:
-        """What a check shows on exactly this commit, in a clone that nothing else has touched."""
+    def check(self, task_id: str, command: str, commit: str, terms: Terms, hands: Hands, target: str = "") -> Evidence:
+        """Run a check on exactly this commit, in a clone that nothing else has touched.
+
+        Where paths are frozen, git writes the files by the attributes of the target: those of the commit could give a
+        frozen test other line endings, or another encoding.
+        """
         place = path_of(f"{self._repository.folder}/check", task_id, f".{fs.fresh_name()}")
+        files = Candidates(self._repository.git)
+        written = files.with_attributes(commit, target) if terms.frozen and target else commit
         try:
-            self._furnish(place, commit, terms, hands, f"{self.path(task_id)}~log")
+            self._furnish(place, written, terms, hands, f"{self.path(task_id)}~log")
+            if written != commit:
+                files.restore_attributes(place, commit)
             return hands.run(command, place, self._limits.check_limit, env=terms.env)
         finally:
             remove(place)

@@ -34,7 +34,7 @@ from taskpit.landing.forge import Pulls
 from taskpit.landing.git import ZERO, Git, GitTrouble, Ref
 from taskpit.landing.line import BranchTrouble, landed_as, line_of
 from taskpit.landing.repository import Merge, Repository
-from taskpit.landing.values import FenceLost, HandIn, Hands, Terms, Waits, held, name_of
+from taskpit.landing.values import FEW, FenceLost, HandIn, Hands, Terms, Waits, frozen_edits, held, name_of
 from taskpit.model import Card, Claim, Done, Evidence, Failed, Outcome, Release, Task, Try, brought
 from taskpit.policy import counting
 from taskpit.queue import Queue
@@ -204,19 +204,24 @@ class LandingPipe:
         if taken.tree == self.git.tree_of(base) and task.extra.get("allow-empty") not in (True, "yes", "true"):
             if answered and not parent_of(task):
                 return self._answered(task, done, base, terms, hands, check=check)
-            message = "; ".join(("nothing changed in its clone, so there is nothing to land", *taken.questions))
-            return Failed(error=message, kind="empty", output=done.output)
+            left_out = frozen_edits(taken.left_out)
+            reasons = ("nothing changed in its clone, so there is nothing to land", left_out, *taken.questions)
+            return Failed(error="; ".join(filter(None, reasons)), kind="empty", output=done.output)
+        if taken.refused:
+            return Failed(error=f"it cannot land: {'; '.join(taken.refused)}", kind="check", output=done.output)
         commit = self.git.commit(taken.tree, [base], _message(task))
         self.git.set(self.ref("cand", task.id), commit)
         files = len(taken.changes)
         hands.say(f"candidate {commit[:12]}: {'1 file' if files == 1 else f'{files} files'}")
         evidence = None
         if check and check_mode(task) != "disabled":
-            evidence = self.clones.check(task.id, task.check, commit, terms, hands)
+            target = self._target(terms, base)
+            evidence = self.clones.check(task.id, task.check, commit, terms, hands, target)
             hands.say(f"the check is {'green' if evidence.green else 'red'} on exactly that")
             if not evidence.green and check_mode(task) == "strict":
                 there = hands.run(task.check, path, self.terms.check_limit, env=terms.env)
-                return self._red(done, evidence, self.files.loose(path, commit, terms) if there.green else None)
+                loose = self.files.loose(path, commit, terms) if there.green else None
+                return self._red(done, evidence, loose, taken.left_out)
         handed = self._handed(claim, done, terms, evidence, (base, commit), taken)
         if not check:
             handed = handed.replace(check="", unchecked=True)
@@ -275,6 +280,8 @@ class LandingPipe:
             check=task.check if check_mode(task) == "strict" else "",
             green=evidence is not None and evidence.green,
             questions=_few(taken.questions),
+            despite=taken.despite,
+            left_out=_few(taken.left_out),
             worker=claim.fence,
             attempt=claim.attempt,
             reason=done.reason,
@@ -283,11 +290,14 @@ class LandingPipe:
             removed=removed,
         )
 
-    def _red(self, done: Done, evidence: Evidence, loose: list[str] | None) -> Failed:
-        """Red on what would be committed. Where it is green with the files lying around, these are named."""
+    def _red(self, done: Done, evidence: Evidence, loose: list[str] | None, left_out: Sequence[str] = ()) -> Failed:
+        """Fail on what would be committed. Where the check is green in the agent's clone, say which files differ."""
         message = evidence.complaint()
+        if loose is None and left_out:
+            message = f"{frozen_edits(left_out)}; {message}"
         if loose is not None:
-            listed = f"files that are not committed ({', '.join(loose[:10])})" if loose else "changes to frozen paths"
+            frozen = f"changes to frozen paths ({', '.join(left_out[:FEW])})"
+            listed = f"files that are not committed ({', '.join(loose[:FEW])})" if loose else frozen
             message = f"the check is green only with {listed}, which do not land: {message}"
         return Failed(error=message, kind="check", output=done.output, evidence=evidence)
 
@@ -463,7 +473,7 @@ class LandingPipe:
                 return self._conflict(claim, handed, old, merge)
             if handed.land == "pr":
                 # Green by itself, it is pushed as it is: what becomes of it together with others is tried at the forge.
-                red = self._recheck(handed, handed.commit, hands)
+                red = self._recheck(handed, handed.commit, hands, old)
                 return Pulls(self).open(claim, handed) if red is None else self._came_red(claim, handed, red, old)
             tree = self.files.frozen(handed.frozen, merge.tree, old)
             empty = tree == self.git.tree_of(old)
@@ -473,7 +483,7 @@ class LandingPipe:
             commit = old if empty else self.git.commit(tree, [old], text)
         if not self.git.move(land, commit, fence=fence):
             raise FenceLost(f"another worker has taken over the landing of {handed.seals}")
-        red = self._recheck(handed, commit, hands)
+        red = self._recheck(handed, commit, hands, old)
         if red is not None:
             return self._came_red(claim, handed, red, old)
         if old == commit or self.git.move(line_of(target), commit, old or ZERO, fence=fence):
@@ -513,12 +523,12 @@ class LandingPipe:
         self.git.set(name, mine)
         return name, mine
 
-    def _recheck(self, handed: HandIn, commit: str, hands: Hands) -> Evidence | None:
+    def _recheck(self, handed: HandIn, commit: str, hands: Hands, old: str) -> Evidence | None:
         """What is red on exactly what would land; None if nothing is. A tree that was green is green."""
         known = handed.green and self.git.tree_of(commit) == handed.tree
         checks = [handed.check if not known else "", handed.land_check]
         for check in filter(None, checks):
-            evidence = self.clones.check(handed.task, check, commit, handed, hands)
+            evidence = self.clones.check(handed.task, check, commit, handed, hands, old)
             if not evidence.green:
                 return evidence
         return None
@@ -528,6 +538,9 @@ class LandingPipe:
         by = f" by {handed.pr}" if handed.land == "pr" else ""
         where = f"landed on {handed.target} as {commit[:12]}{by}"
         words = f"{handed.output.rstrip()}\n\nLanded on {handed.target} as {commit}, the work of {handed.worker}."
+        if left_out := frozen_edits(handed.left_out):
+            words += f"\n{left_out[0].upper()}{left_out[1:]}."
+            where += f"; {left_out}"
         reason = f"{handed.reason}; {where}" if handed.reason else where
         return Done(**{**brought(handed), "output": words.lstrip(), "reason": reason})
 

@@ -10,6 +10,7 @@ import os
 
 from taskpit import fs, workers
 from taskpit.errors import Conflict, Invalid, NotFound, TaskpitError
+from taskpit.landing.candidate import runner_files
 from taskpit.landing.values import CANDIDATE, Terms, held, name_of
 from taskpit.model import Release, State, Value, Want
 from taskpit.policy import LANDING, PULL, REVIEW, REVIEWER
@@ -246,6 +247,11 @@ def files(pipe: LandingPipe, base: str, commit: str) -> list[FileDiff]:
     ]
 
 
+def read_by_test_runners(pipe: LandingPipe, base: str, commit: str) -> list[str]:
+    """Return the new files of a candidate that a test runner reads by itself."""
+    return runner_files(pipe.files.changes(base, commit))
+
+
 def candidate(queue: Queue, task_id: str) -> tuple[LandingPipe, str, str]:
     """Base and commit of the last candidate of a task, also once it has landed."""
     found, gone = _repositories(queue)
@@ -264,8 +270,13 @@ def candidate(queue: Queue, task_id: str) -> tuple[LandingPipe, str, str]:
 # -- a verdict -------------------------------------------------------------------------------------
 
 
-def approve(queue: Queue, task_id: str, worker: str, commit: str = "") -> tuple[LandingPipe, HandIn]:
-    """It may land. `commit` is the candidate that was seen: a newer one is refused."""
+def approve(
+    queue: Queue, task_id: str, worker: str, commit: str = "", despite: Sequence[str] = ()
+) -> tuple[LandingPipe, HandIn]:
+    """Let a candidate land. `commit` is the candidate that was seen: a newer one is refused.
+
+    `despite` names the reasons that speak against it. Conflict if one is missing.
+    """
     pipe, handed = find(queue, task_id)
     card = queue.card(task_id)
     if card.state is not State.READY or not card.task.hold.startswith((REVIEW, LANDING)):
@@ -273,6 +284,15 @@ def approve(queue: Queue, task_id: str, worker: str, commit: str = "") -> tuple[
     if commit and not handed.commit.startswith(commit):
         message = f"{task_id} has a newer candidate, {handed.commit[:12]}, than the one you saw"
         raise Conflict(message, hint=f"`pit review {task_id}` shows it.", id=task_id, commit=handed.commit)
+    missing = [reason for reason in handed.despite if reason not in despite]
+    if missing:
+        words = " ".join(f"--despite {reason}" for reason in missing)
+        raise Conflict(
+            f"{task_id} needs a second look: {'; '.join(handed.questions)}",
+            hint=f"If that is right: `pit review {task_id} --approve {words}`.",
+            id=task_id,
+            despite=missing,
+        )
     if workers.base(worker) == workers.base(handed.worker):
         raise Invalid(f"{task_id} was built by {workers.base(worker)}, who cannot approve it", id=task_id)
     approved = pipe.approve(handed, worker)

@@ -26,6 +26,8 @@ STRICTER = ("none", "agent", "person")
 CANDIDATE = "candidate"
 #: Fields by which a task says otherwise than its pool.
 OWN = ("land", "onto", "setup", "review", "frozen")
+#: So many paths are named in a sentence.
+FEW = 10
 #: How much of a hand-in is read back.
 LARGEST_HAND_IN = 8 * 1024 * 1024
 
@@ -117,6 +119,10 @@ class HandIn(Terms, frozen=True, kw_only=True):
     unchecked: bool = False
     #: Why a person must look, whatever `review` says.
     questions: tuple[str, ...] = ()
+    #: The reasons that an approval has to name: secret, conflict, link, starter, attributes.
+    despite: tuple[str, ...] = ()
+    #: Frozen paths that the agent changed, which stay as they are in the target.
+    left_out: tuple[str, ...] = ()
     #: Who has approved this very candidate.
     approved: str = ""
     #: The address of its pull request once there is one, and its number where a forge can be asked about it.
@@ -173,6 +179,7 @@ class HandIn(Terms, frozen=True, kw_only=True):
             "added": self.added,
             "removed": self.removed,
             "host": workers.host(),
+            **({"left_out": list(self.left_out)} if self.left_out else {}),
             **({"log": self.log} if self.log else {}),
         }
 
@@ -200,6 +207,12 @@ class FenceLost(TaskpitError):
     """Another worker lands this task now."""
 
     code = "fence"
+
+
+def frozen_edits(paths: Sequence[str]) -> str:
+    """Return a sentence about edits to frozen paths, which were left out of a candidate; empty if there were none."""
+    more = f" and {len(paths) - FEW} more" if len(paths) > FEW else ""
+    return f"edits to frozen paths were left out: {', '.join(paths[:FEW])}{more}" if paths else ""
 
 
 def held(task: Task, handed: HandIn, questions: Sequence[str] = (), why: str = "") -> Release:
