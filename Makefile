@@ -114,6 +114,7 @@ check-style: $(VENV)/dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/lint-imports --no-logo
+	$(BIN)/python scripts/words.py
 	$(BIN)/codespell README.md CHANGELOG.md CONTRIBUTING.md RELEASING.md docs examples src scripts
 
 check-types: $(VENV)/dev
