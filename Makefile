@@ -53,7 +53,7 @@ test-agents: $(VENV)/dev  ## the presets with the real CLIs from npm and PyPI ag
 test-moody: $(VENV)/dev  ## what waits for something, RUNS times with other seeds beside 8 busy processes; kept in build/trials.md (TESTS=tests/worker: those)
 	$(BIN)/python scripts/trials.py moody --runs $(RUNS) -- $(TESTS)
 
-test-matrix: $(VENV)/dev  ## fresh clones: ordinary user, odd folders, other Pythons; each a part of the tests and what it could touch (ROWS="space user", TESTS=tests/cli)
+test-matrix: $(VENV)/dev  ## fresh clones: ordinary user, odd folders, other Pythons; each a part of the tests and what it could touch (ROWS="space user", TESTS=tests/cli; ROWS=full: eight whole runs)
 	$(BIN)/python scripts/trials.py matrix --rows "$(ROWS)" -- $(TESTS)
 
 test-branches: $(VENV)/dev  ## which branches of store, layouts, queue and policy no test takes (TESTS=tests/store: by those)

@@ -5,11 +5,16 @@ part of the suite, all of which together are the whole, and every test that its 
 those that wait for something: all of them in the first run of a clone, then of the dear ones a part in turn. Each
 failure is printed with what repeats it, and all of it is kept in a file as it happens: a trial that is broken off has
 said what it saw. What a run with failures said is kept whole beside it, by its seed: not each of them can be repeated.
+
+The rows `full` of the matrix are `make test`, whole, each from a fresh clone and with the set-up: as root, as an
+ordinary user, with another umask and on Python 3.13; each on an idle machine and next to busy processes. A row that is
+in the record for this commit is not run again, so a trial that was broken off goes on where it was.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import glob
 import os
 import random
@@ -32,10 +37,10 @@ VERSIONS = ("3.11", "3.12", "3.13", "3.14", "3.15")
 #: What tests may do without, if they say so.
 BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 OPTIONAL = ("git", "strace", "tmux", *BROWSERS, "groff", "script", "zsh", "fish")
-NOBODY = 65534
+ORDINARY = 65534
 #: As many at a time as in `make test`: no processor is left to the busy ones alone.
 JOBS = max(6, os.cpu_count() or 2)
-#: Once a moody run has told what each test costs, a dear one is in one run of so many.
+#: Once a moody run has written down what each test costs, a dear one is in one run of so many.
 TURNS = 6
 RECORD = f"{ROOT}/build/trials.md"
 #: What a test waits with or for: where it does, a busy machine could change its answer.
@@ -51,6 +56,10 @@ class Ran(NamedTuple):
     seconds: float
 
 
+#: A `make test` that takes longer, in seconds, hangs.
+LONGEST = 3600
+
+
 def suite(command: Sequence[str], seed: int, **how: object) -> Ran:
     """Run it with this seed, and read what it said at the end."""
     began = time.monotonic()
@@ -58,11 +67,25 @@ def suite(command: Sequence[str], seed: int, **how: object) -> Ran:
     ran = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False, **how)
     said = ran.stdout.decode(errors="replace")
     if ran.returncode:
-        with open(f"{os.path.dirname(RECORD)}/trial-{seed}.txt", "w", encoding="utf-8") as file:
-            file.write(said)
-    found = re.findall(r"^(?:FAILED|ERROR) (\S+::.*?|\S+\.py)(?: - .*)?$", said, re.MULTILINE)
-    summary = next((line.strip("= ") for line in reversed(said.splitlines()) if line.strip()), "it said nothing")
-    return Ran(ran.returncode == 0, summary, sorted(set(found)), time.monotonic() - began)
+        keep(f"trial-{seed}.txt", said)
+    return Ran(ran.returncode == 0, last_line(said), failures(said), time.monotonic() - began)
+
+
+def keep(name: str, output: str) -> None:
+    """Write the whole output of a run next to the record."""
+    os.makedirs(os.path.dirname(RECORD), exist_ok=True)
+    with open(f"{os.path.dirname(RECORD)}/{name}", "w", encoding="utf-8") as file:
+        file.write(output)
+
+
+def failures(output: str) -> list[str]:
+    """The tests that pytest lists as red."""
+    return sorted(set(re.findall(r"^(?:FAILED|ERROR) (\S+::.*?|\S+\.py)(?: - .*)?$", output, re.MULTILINE)))
+
+
+def last_line(output: str) -> str:
+    """The last line that says something."""
+    return next((line.strip("= ") for line in reversed(output.splitlines()) if line.strip()), "no output")
 
 
 def tell(line: str) -> None:
@@ -109,7 +132,7 @@ def moody(runs: int, busy: int, words: Sequence[str]) -> int:
     costs = f"{os.path.dirname(RECORD)}/costs.json"
     with load(busy):
         for number in range(1, runs + 1):
-            seed = random.randrange(2**31)  # noqa: S311 - any will do, it is told
+            seed = random.randrange(2**31)  # noqa: S311 - any will do, it is printed
             turn = f"--turn={number}/{TURNS}:{costs}" if os.path.exists(costs) else f"--keep-costs={costs}"
             ran = suite([sys.executable, "-m", "pytest", *chosen, turn], seed, cwd=ROOT)
             tell(f"run {number} of {runs}, seed {seed}: {ran.summary}")
@@ -190,8 +213,8 @@ ROWS = [
     Row(
         "user",
         r"geteuid|chmod|chown|getuid|S_I",
-        user=NOBODY,
-        env=lambda place: {"HOME": place.folder("empty", NOBODY)},
+        user=ORDINARY,
+        env=lambda place: {"HOME": place.folder("empty", ORDINARY)},
     ),
     Row("checkout", GIT, env=in_checkout),
     Row("space", r"shlex|\"sh\"|shell=True|/bin/sh", env=lambda place: {"TMPDIR": place.folder("with a space")}),
@@ -251,7 +274,7 @@ def matrix(names: Sequence[str], words: Sequence[str]) -> int:
             python = (
                 next(pythons(row.version), "") if row.version else "/usr/bin/python3" if row.user else sys.executable
             )
-            why, seed = missing(row, python), random.randrange(2**31)  # noqa: S311 - any will do, it is told
+            why, seed = missing(row, python), random.randrange(2**31)  # noqa: S311 - any will do, it is printed
             ran = Ran(passed=True, summary=f"missing: {why}", failures=[], seconds=0.0)
             if not why:
                 clone, pytest = place.clone(python, row.user)
@@ -265,20 +288,103 @@ def matrix(names: Sequence[str], words: Sequence[str]) -> int:
     return bad
 
 
+#: Whole runs of `make test`. `full` stands for all of them.
+FULL = [
+    Row("full-root", ""),
+    Row(
+        "full-user",
+        "",
+        user=ORDINARY,
+        env=lambda place: {"HOME": place.folder("empty", ORDINARY), "TMPDIR": place.folder("with a space", ORDINARY)},
+    ),
+    Row("full-umask", "", before=("sh", "-c", 'umask 077; exec "$@"', "sh")),
+    Row("full-python-3.13", "", version="3.13"),
+]
+
+
+def full(rows: Sequence[Row]) -> int:
+    """`make test` from a fresh clone in each of these worlds, idle and busy; how many were red or hung."""
+    name = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.strip()
+    bad = 0
+    if not recorded(f"| {name} |"):
+        tell(f"\n{time.strftime('%F %T')}\n")
+        tell("| commit | circumstances | seconds | verdict | summary |\n|---|---|---|---|---|")
+    for busy in (0, 8):
+        for row in rows:
+            key = f"| {name} | {row.name}, {f'{busy} busy processes' if busy else 'idle'} |"
+            if recorded(key):
+                continue
+            with load(busy):
+                ran = make_test(row, f"trial-{name}-{row.name}-{busy}.txt")
+            tell(f"{key} {ran.seconds:.0f} | {'green' if ran.passed else 'RED'} | {ran.summary} |")
+            for failure in ran.failures:
+                tell(f"  {failure}")
+            bad += not ran.passed
+    return bad
+
+
+def recorded(key: str) -> bool:
+    """Whether the record has this row."""
+    with contextlib.suppress(FileNotFoundError), open(RECORD, encoding="utf-8") as file:
+        return any(line.startswith(key) for line in file)
+    return False
+
+
+def make_test(row: Row, output: str) -> Ran:
+    """One whole `make test` in a fresh clone."""
+    python = next(pythons(row.version), "") if row.version else "/usr/bin/python3" if row.user else sys.executable
+    if why := missing(row, python):
+        return Ran(passed=False, summary=f"not run: {why}", failures=[], seconds=0.0)
+    with tempfile.TemporaryDirectory(prefix="taskpit-full-", dir="/var/tmp", ignore_cleanup_errors=True) as root:
+        os.chmod(root, 0o755)  # noqa: S103 - the other user comes in here
+        place = Place(root)
+        subprocess.run([*row.before, "git", "clone", "--quiet", f"file://{ROOT}", f"{root}/clone"], check=True)
+        if row.user is not None:
+            subprocess.run(["chown", "-R", f"{row.user}:{row.user}", f"{root}/clone"], check=True)
+        began = time.monotonic()
+        with open(f"{root}/output", "w+", encoding="utf-8", errors="replace") as said:
+            process = subprocess.Popen(
+                [*row.before, "make", "test", f"PYTHON={python}"],
+                cwd=f"{root}/clone",
+                stdout=said,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                **_as(row.user, {**os.environ, **row.env(place)}),
+            )
+            try:
+                code = process.wait(LONGEST)
+            except subprocess.TimeoutExpired:
+                code = None
+            finally:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+            said.seek(0)
+            text = said.read()
+    keep(output, text)
+    summary = "hung" if code is None else next(iter(re.findall(r"=+ (.* in .*) =+", text)[-1:]), last_line(text))
+    return Ran(code == 0, summary, failures(text), time.monotonic() - began)
+
+
 def main() -> int:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("trial", choices=["matrix", "moody"])
-    parser.add_argument("--rows", default="", help=f"only these of {', '.join(row.name for row in ROWS)}")
+    names = ", ".join(row.name for row in (*ROWS, *FULL))
+    parser.add_argument("--rows", default="", help=f"only these of {names}, or full")
     parser.add_argument("--runs", type=int, default=20)
     parser.add_argument("--busy", type=int, default=8)
     ours, words = sys.argv[1:], list[str]()
     if "--" in ours:
         ours, words = ours[: ours.index("--")], ours[ours.index("--") + 1 :]
-    told = parser.parse_args(ours)
-    if told.trial == "moody":
-        return bool(moody(told.runs, told.busy, words))
-    return bool(matrix(told.rows.replace(",", " ").split(), words))
+    options = parser.parse_args(ours)
+    if options.trial == "moody":
+        return bool(moody(options.runs, options.busy, words))
+    rows = options.rows.replace(",", " ").split()
+    if chosen := [row for row in FULL if row.name in rows or "full" in rows]:
+        return bool(full(chosen))
+    return bool(matrix(rows, words))
 
 
 if __name__ == "__main__":
