@@ -44,7 +44,7 @@ test-all: $(VENV)/dev  ## the same tests at full length: every state, every call
 	TASKPIT_LONG=1 TASKPIT_STATES=0 TASKPIT_LOCK_ROUNDS=1000 TASKPIT_FUZZ=10 TASKPIT_HOSTILE=10000 \
 	  $(BIN)/pytest -n $(JOBS) --dist worksteal --timeout 3000 --costs -m "not mechanism"
 
-test-agents: $(VENV)/dev  ## the presets with the real CLIs from npm and PyPI against a stand-in model, on loopback only; writes docs/agents-tried.md
+test-agents: $(VENV)/dev  ## the presets with the real CLIs from npm and PyPI against a stand-in model, on loopback only
 	@sh scripts/agent-clis .cache/agents
 	-@sh scripts/system-packages sandbox
 	TASKPIT_AGENTS=$(CURDIR)/.cache/agents/node_modules/.bin sh scripts/loopback-only \

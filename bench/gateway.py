@@ -4,7 +4,7 @@
     python bench/gateway.py busy 64 --seconds 10                # agents that do nothing but finish and claim
     python bench/gateway.py tasks 1000 --task 60 --seconds 60   # agents whose tasks take a minute, renewed in between
     python bench/gateway.py idle 2000 --seconds 10              # waits in line: memory and CPU of the gateway
-    python bench/gateway.py all --postgres --out FILE           # what bench/simulate.py is calibrated by, and checked
+    python bench/gateway.py all --postgres --out FILE           # all runs, one after the other
     ... --postgres                                              # over a private server with fsync on, not a folder
 
 The agents are coroutines of this process that speak bare HTTP; it shares the machine with the gateway, so the
@@ -137,7 +137,7 @@ def cost(pid: int) -> tuple[float, float]:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK"), pages * resource.getpagesize() / 1e6
 
 
-#: What `all` measures: kind, agents, seconds. bench/simulate.py has its costs of the first three, and foretells others.
+#: The runs of `all`: kind, agents, seconds.
 PLAN = (
     ("busy", 1, 4),
     ("busy", 16, 6),

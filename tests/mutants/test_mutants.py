@@ -1,14 +1,13 @@
 """Broken variants of the protocol: each must be caught by a test that is there to catch it.
 
 A fault test counts only once it has killed its mutants. Each mutant is one change to the code, each
-victim the test that must not survive it; unchanged, the same tests pass where they stand. `table.py` writes
-the list for people to read.
+victim the test that must not survive it; unchanged, the same tests pass where they are.
 """
 
 from __future__ import annotations
 
 import pytest
-from kills import CASES, NAMED, PAGE, TESTS, name_of, page
+from kills import CASES, NAMED, TESTS, name_of
 from models.cases import CONTROLS
 from rotation import part
 
@@ -38,9 +37,3 @@ def test_what_kills_the_named_ones_is_here():
                     assert f"def test_{test}(" in source.read()
             else:
                 assert name in mutants if kind == "mutant" else any(one.startswith(f"{name}: ") for one in CONTROLS)
-
-
-def test_the_page_tells_what_is_here():
-    """`python tests/mutants/table.py` writes it anew."""
-    with open(PAGE, encoding="utf-8") as file:
-        assert file.read() == page()

@@ -23,7 +23,7 @@ from taskpit.store.postgres.row_text import as_ending, as_item, as_json, as_row
 from taskpit.testing import FakeClock
 
 LONG = bool(os.environ.get("TASKPIT_LONG"))
-#: How many tasks wait; the million of docs/scale.md where the verbs are counted, which takes half a minute to make.
+#: How many tasks wait; the million of docs/postgres.md where the verbs are counted, which takes half a minute to make.
 MANY, MOST = (200_000, 1_000_000) if LONG else (10_000, 10_000)
 #: No verb on one task looks at more rows than this.
 FEW = 60

@@ -1,4 +1,4 @@
-"""The real agent CLIs against the stand-in model, for `make test-agents`: it writes what works into the docs."""
+"""The real agent CLIs against the stand-in model, for `make test-agents`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from taskpit.queue import Queue
 from taskpit.store.opening import init
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-PAGE = f"{ROOT}/docs/agents-tried.md"
 #: Without the CLIs there is nothing to see here.
 collect_ignore_glob = [] if realagents.installed() else ["test_*.py"]
 
@@ -131,73 +130,11 @@ def bench(tmp_path, agent):
     assert not unknown, f"the stand-in does not know {unknown}"
 
 
-# -- the page --------------------------------------------------------------------------------------
-
-_seen: dict[tuple[str, str], str] = {}
-#: What earlier runs have found: a page may be made in several.
-FOUND = f"{ROOT}/.cache/agents/tried.json"
-
-
-def pytest_runtest_logreport(report):
-    what = dict(report.user_properties)
-    if "row" in what and (report.when == "call" or not report.passed):
-        key = (what["row"], what["agent"])
-        if report.skipped:
-            _seen[key] = f"no: {what['cannot']}" if "cannot" in what else "not tried"
-        else:
-            good = f"yes; {what['but']}" if "but" in what else "yes"
-            _seen[key] = good if report.passed and _seen.get(key, good) == good else "**no**"
-
-
 @pytest.fixture(autouse=True)
-def _row(request, record_property):
-    """The row of the page that a test stands for: its first line."""
+def _cannot(request):
+    """Skip a test that this agent cannot pass, with the reason."""
     if "agent" in request.fixturenames:
-        row = request.function.__doc__.splitlines()[0].rstrip(".")
-        agent = request.getfixturevalue("agent")
+        test = (request.function.__name__, request.getfixturevalue("agent"))
         why = [request.getfixturevalue("why")] if "why" in request.fixturenames else []
-        record_property("row", f"{row} ({why[0]})" if why else row)
-        record_property("agent", agent)
-        test = (request.function.__name__, agent)
-        cannot = CANNOT.get(test) or CANNOT.get((*test, *why))
-        if cannot:
-            record_property("cannot", cannot)
+        if cannot := CANNOT.get(test) or CANNOT.get((*test, *why)):
             pytest.skip(cannot)
-
-
-def _remembered(versions):
-    """What was found now, and before with the same version."""
-    try:
-        with open(FOUND, encoding="utf-8") as file:
-            before = json.load(file)
-    except (OSError, ValueError):
-        before = []
-    kept = {(row, agent): found for row, agent, version, found in before if versions.get(agent) == version}
-    kept |= _seen
-    with open(FOUND, "w", encoding="utf-8") as file:
-        json.dump(
-            [[row, agent, versions[agent], found] for (row, agent), found in sorted(kept.items())], file, indent=1
-        )
-    return kept
-
-
-def pytest_sessionfinish(session):
-    if hasattr(session.config, "workerinput") or not _seen or os.environ.get("TASKPIT_NO_PAGE"):
-        return
-    versions = {name: realagents.version(name) for name in realagents.installed()}
-    seen = _remembered(versions)
-    agents = [name for name in versions if any(agent == name for _, agent in seen)]
-    rows = sorted({row for row, _ in seen})
-    lines = [
-        "# Agents that were tried",
-        "",
-        "Made by `make test-agents`: it installs the agents from npm (aider from PyPI) and runs every preset against",
-        "a stand-in model on loopback, in a network that has nothing else. `yes` is a test that passed with that",
-        "version.",
-        "",
-        "| | " + " | ".join(f"{name} {versions[name]}" for name in agents) + " |",
-        "|---|" + "---|" * len(agents),
-    ]
-    lines += [f"| {row} | " + " | ".join(seen.get((row, name), "") for name in agents) + " |" for row in rows]
-    with open(PAGE, "w", encoding="utf-8") as file:
-        file.write("\n".join(lines) + "\n")

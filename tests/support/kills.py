@@ -1,4 +1,4 @@
-"""Which test kills which mutant, by suite, and the page that tells people."""
+"""Which test kills which mutant, by suite."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ from taskpit.store.opening import init
 from taskpit.testing import FakeClock, StoreContract
 
 TESTS = os.path.dirname(os.path.dirname(__file__))
-PAGE = os.path.join(os.path.dirname(TESTS), "docs", "mutants.md")
 
 
 class Case(NamedTuple):
@@ -272,28 +271,6 @@ def name_of(case):
     return f"{case.mutant.__name__} by {case.suite}: {case.shown}"
 
 
-def page():
-    """The whole page: mutants by what kills them, then every fsync with the model that misses it."""
-    rows = {}
-    for case in CASES:
-        rows.setdefault(case.mutant, []).append(case)
-    lines = [
-        HEAD,
-        f"| mutant ({len({mutant.__name__ for mutant in rows})}) | what it breaks | killed by |",
-        "|---|---|---|",
-    ]
-    told = {}
-    for mutant, cases in rows.items():
-        kills = told.setdefault(mutant.__name__.replace("_", " "), [" ".join((mutant.__doc__ or "").split()), []])
-        kills[1] += [f"{case.suite}: {case.shown}" for case in cases]
-    lines += [f"| {name} | {what} | {'; '.join(kills)} |" for name, (what, kills) in told.items()]
-    lines += [LIST, "| number | what it breaks | killed by |", "|---|---|---|"]
-    lines += [f"| {number} | {what} | {'; '.join(kills)} |" for number, what, *kills in NAMED]
-    lines += [FSYNCS, "| layout | who asks: what it settles | missed by the verb | model |", "|---|---|---|---|"]
-    lines += [f"| {layout} | {kind} | {verb} | {shown} |" for layout, kind, verb, shown in power_loss.FSYNCS]
-    return "\n".join(lines) + "\n"
-
-
 #: Breaks that were named before the store was built, by their number: what each is, and what kills it. `model` is a
 #: control of `tests/models` (its beginning), `mutant` one of the table above, `test` a test by its file and name.
 NAMED = (
@@ -382,23 +359,3 @@ NAMED = (
         "test interop/test_put_again.py it_is_tried_again",
     ),
 )
-LIST = """
-## The list the store was built against
-
-Each break that was thought of beforehand, and what kills it: a control of the models (`tests/models`), a mutant of the
-table above, or a test of its own. Of the registry that `lean` models describe, only the model stands yet.
-"""
-
-HEAD = """# Mutants
-
-A fault test counts only once it has killed its mutants. Each line is one deliberate break of the protocol and the tests
-that fail because of it; every one of these pairs is run by `make test` (`tests/mutants`), and the same tests pass on
-the unbroken code. This page is written by `python tests/mutants/table.py`, and a test refuses it when it is stale.
-"""
-FSYNCS = """
-## Every fsync, left out
-
-Leaving out any one of these loses something in a state that the model allows (`tests/crash/test_power_loss.py`; the
-models are described in `tests/support/powerloss.py`). The two fsyncs around a seal count as one: either settles a
-rename that is one step.
-"""
