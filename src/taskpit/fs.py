@@ -565,12 +565,26 @@ def _take_turn(fd: int) -> None:
 
 
 def above(folder: str, name: str) -> str:
-    """The nearest directory, this one or one above it, in which something has this name; empty if there is none."""
-    while not os.path.lexists(f"{folder}/{name}"):
+    """Return the nearest directory, this one or one above it, in which something has this name.
+
+    Empty if there is none. An empty directory does not count: an empty `.git` is no checkout.
+    """
+    while not _is_something(f"{folder}/{name}"):
         folder, below = os.path.dirname(folder), folder
         if folder == below:
             return ""
     return folder
+
+
+def _is_something(path: str) -> bool:
+    try:
+        return bool(os.listdir(path))
+    except NotADirectoryError:
+        return True
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return os.path.lexists(path)
 
 
 class Flock:

@@ -14,7 +14,7 @@ from taskpit import access
 from taskpit.access import TABLE, Actor, Reach
 from taskpit.actions import ACTIONS
 from taskpit.cli.verbs import MEANT, VERBS
-from taskpit.errors import Denied
+from taskpit.errors import Denied, Invalid
 from taskpit.library import Queue
 from taskpit.mcp.tools import ToolCalls
 from taskpit.serve import rights
@@ -212,3 +212,11 @@ def test_a_token_may_use_the_calls_of_its_right_and_no_others(right):
         else:
             with pytest.raises(Denied):
                 rights.check_verb(grant, verb)
+
+
+@pytest.mark.parametrize("name", ["../../x", "a b", "\x1b[31m", "x.y", "-x"])
+def test_a_tool_adds_no_task_in_a_name_that_no_worker_has(root, name):
+    tools = ToolCalls(lambda: Queue.open(root), "", root)
+    with pytest.raises(Invalid, match="worker name"):
+        tools.answer("add", {"title": "x", "worker": name})
+    tools.close()

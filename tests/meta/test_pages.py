@@ -120,7 +120,7 @@ def test_the_crew_that_is_shown_can_be_read(tmp_path):
         r"^```toml\n(.*?)^```$", (DOCS / "agents.md").read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
     )
     (tmp_path / "agents.toml").write_text(shown[1], encoding="utf-8")
-    (tmp_path / ".git").mkdir()  # what its agents bring is to land
+    (tmp_path / ".git/refs").mkdir(parents=True)  # the work of its agents is to land
     for name in ("planner", "snake"):
         (tmp_path / "agents").mkdir(exist_ok=True)
         (tmp_path / "agents" / f"{name}.md").write_text("You are one.\n", encoding="utf-8")

@@ -287,6 +287,26 @@ def test_a_worker_says_nothing_that_is_for_people(served, word):
     boss.close()
 
 
+@pytest.mark.parametrize("word", ["approved", "sent_back"])
+def test_a_verdict_is_only_about_a_change_that_waits_for_an_agents_review(served, word):
+    put(served, "0001", "0002")
+    ann, boss = served.store(served.token("ann")), served.store()
+    (claim,) = ann.claim(Want(worker="ann", lease=LEASE, ids=("0001",)))
+    with pytest.raises(Denied, match="may not call 0001"):
+        ann.finish([End(claim=claim, action=word)])
+    assert word not in [event.action for event in boss.latest(20)[0]]
+    ann.close()
+    boss.close()
+
+
+def test_a_name_with_the_mark_of_a_claim_is_refused(served):
+    put(served, "0001")
+    ann = served.store(served.token("ann"))
+    with pytest.raises(Denied, match="has no ~"):
+        ann.claim(Want(worker="ann~x", lease=LEASE))
+    ann.close()
+
+
 def test_all_that_a_pool_calls_an_end_may_be_said():
     assert {*WORDS, *policy_words()} <= SAID_BY_WORKERS
 

@@ -351,7 +351,7 @@ def test_bad_words(project, setup, picture):
 
 
 def test_the_project_is_the_checkout_around_us(project, setup, monkeypatch):
-    (project / ".git").mkdir()
+    (project / ".git/refs").mkdir(parents=True)
     (project / "deep/er").mkdir(parents=True)
     monkeypatch.chdir(project / "deep/er")
 

@@ -267,3 +267,10 @@ def test_whose_it_is_is_judged_by_the_name_itself(tmp_path):
     os.lchown(link, 0, -1)
     os.chown(mine, BOB, -1)
     assert "belongs to another user" in fs.foreign(str(link))
+
+
+def test_an_empty_git_directory_is_no_checkout(tmp_path):
+    (tmp_path / ".git").mkdir()
+    assert fs.above(str(tmp_path), ".git") == ""
+    (tmp_path / ".git/HEAD").write_text("ref: refs/heads/main\n")
+    assert fs.above(str(tmp_path), ".git") == str(tmp_path)

@@ -256,6 +256,8 @@ class ToolCalls:
 
     def _add(self, given: Arguments) -> Facts:
         queue = self.queue
+        if given.get("worker"):
+            layouts.get(queue.store.info().layout).check_worker(given["worker"])
         task = _wish(given).replace(
             id=given.get("id", ""),
             needs=need_ids(queue, given.get("needs", ())),

@@ -16,10 +16,10 @@ from taskpit.history import SAID_BY_WORKERS, TOLD_BY_WORKERS
 from taskpit.layouts.layout import is_worker
 from taskpit.model import Card, End, Event, State, Task, Want
 from taskpit.policy import KEY as ASK_KEY
-from taskpit.policy import LANDING, PULL, RACERS, REVIEW
+from taskpit.policy import LANDING, PULL, RACERS, REVIEW, REVIEWER
 from taskpit.rules import check_task
 from taskpit.serve.tokens import Grant
-from taskpit.workers import base
+from taskpit.workers import MARK, base
 
 #: Where a task that was handed in says what, and how its hold begins.
 CANDIDATE, HANDED_IN = "candidate", (LANDING, REVIEW, PULL)
@@ -29,6 +29,10 @@ ASKED = ("title", "check", "by", "parent", "priority", "tags", "limits", "touche
 #: The further fields that an end may set: a question's key, a candidate, racers, the last run of a schedule. All others
 #: are asked for: how it is checked, landed, shut in and set up, and by which agent.
 SAID = frozenset((ASK_KEY, CANDIDATE, RACERS, "last-run"))
+
+
+#: Words of a reviewer about a change.
+VERDICTS = ("approved", "sent_back")
 
 
 def is_owner(grant: Grant) -> bool:
@@ -87,6 +91,8 @@ def _claim(grant: Grant, given: dict[str, Any]) -> dict[str, Any]:
     _need(grant, want.worker, "claim")
     if is_owner(grant):
         return given
+    if MARK in want.worker and not want.verbatim:
+        raise Denied(f"A worker's name has no {MARK}: {want.worker[:80]}", name=grant.name)
     if want.even_held and not want.ids:
         raise Denied(f"the token {grant.name} may not change tasks that no worker has", name=grant.name)
     if grant.tags:
@@ -132,6 +138,9 @@ def check_end(grant: Grant, end: End, card: Card | None) -> End:
             told = f"the token {grant.name} may not change what {card.task.id} asks for ({other})"
             raise Denied(told, hint="Whoever has a token with `--verb all` may.", id=card.task.id)
         end = end.replace(task=None)
+    if end.action in VERDICTS and not card.task.hold.startswith(REVIEWER):
+        message = f"The token {grant.name} may not call {card.task.id} {end.action.replace('_', ' ')}."
+        raise Denied(message, hint="Only a reviewer of a change that waits for an agent's review may.", id=card.task.id)
     if card.state not in (State.READY, State.CLAIMED):
         return end  # an end that is said again is known by what was said
     back = end.task and end.task.replace(source=card.task.source)
