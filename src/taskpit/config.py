@@ -29,7 +29,7 @@ class Hooks(Value, frozen=True, kw_only=True):
 #: The largest share.
 MOST_SHARES = 1000
 #: What a hook may be told.
-EVENTS = ("done", "failed", "choked", "ask", "budget")
+EVENTS = ("done", "failed", "choked", "ask", "review", "budget", "stopped")
 #: What the key of a limit is made of, how long it may be, and how often a thing may be allowed.
 OF_KEYS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._:/@-"
 LONGEST_KEY, MOST_ALLOWED = 64, 1_000_000
@@ -181,7 +181,9 @@ SAMPLE = """\
 # failed = "notify-send failed"
 # choked = "notify-send choked"
 # ask = "notify-send question"
+# review = "notify-send review"
 # budget = "notify-send budget"
+# stopped = "notify-send stopped"
 # timeout = "30s"
 # parallel = 4
 """

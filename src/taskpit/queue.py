@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from itertools import filterfalse
 
-from taskpit import errors
+from taskpit import errors, pools
 from taskpit.clock import Clock, iso
 from taskpit.config import Config
 from taskpit.model import (
@@ -601,7 +601,13 @@ class Queue:
         """Why this task is where it is, in sentences: what holds it, what happened to it, what to do."""
         from taskpit import explain
 
-        return explain.why(self.card(task_id), self.clock.now(), self.store.paused())
+        card, root = self.card(task_id), self.store.info().papers
+        lines = explain.why(card, self.clock.now(), self.store.paused())
+        if card.state is State.READY and not card.held and root:
+            lines[1:1] = [
+                line for pool in pools.living(root) for line in pool.why_not(declared=bool(card.task.touches))
+            ]
+        return lines
 
 
 def cards(store: Looking, state: State | None = None, size: int = 1000, *, tied: bool = False) -> Iterator[Card]:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from taskpit import pools
 from taskpit.clock import instant, iso, say_duration
 from taskpit.explain import reason_of
 from taskpit.history import author, who
@@ -66,13 +67,15 @@ class Report(Value, frozen=True, kw_only=True):
     aside: int = 0
     #: Tasks, seconds and dollars by model where the agent told it, else by worker.
     costs: tuple[tuple[str, int, float, float], ...] = ()
+    #: When the last pools worked, and why they ended.
+    pools: tuple[str, ...] = ()
 
     def facts(self) -> dict[str, Any]:
         """For programs."""
         parts = {name: [row.as_dict() for row in getattr(self, name)] for name, _ in PARTS}
         costs = [dict(zip(("by", "tasks", "seconds", "usd"), cost, strict=True)) for cost in self.costs]
         times = {"since": iso(self.since), "until": iso(self.until)}
-        return {**times, **parts, "ready": self.ready, "waiting": self.waiting, "costs": costs}
+        return {**times, **parts, "ready": self.ready, "waiting": self.waiting, "costs": costs, "pools": [*self.pools]}
 
     def headline(self) -> str:
         """The whole in a line."""
@@ -93,6 +96,8 @@ class Report(Value, frozen=True, kw_only=True):
             rows = getattr(self, name)
             if rows:
                 lines += [f"## {word}", "", *(_line(row) for row in rows), ""]
+        if self.pools:
+            lines += ["## Pools", "", *(f"- {sentence}" for sentence in self.pools), ""]
         if self.costs:
             lines += ["## Cost", "", "| by | tasks | time | dollars |", "|---|---|---|---|"]
             lines += [f"| {by} | {count} | {say_duration(took)} | {usd:.2f} |" for by, count, took, usd in self.costs]
@@ -157,8 +162,8 @@ def make_report(queue: Queue, since: float, paid: Sequence[tuple[str, str, float
     was paid for, whatever came of it: a task that is not among these counts as its result says.
     """
     store, now = queue.store, queue.clock.now()
-    ended = dict.fromkeys(event.about for event in newest(store, iso(since))[0] if event.did in _ENDS)
-    finished = [card for card in store.read(list(ended)) if card is not None and card.result is not None]
+    ids = dict.fromkeys(event.about for event in newest(store, iso(since))[0] if event.did in _ENDS)
+    finished = [card for card in store.read(list(ids)) if card is not None and card.result is not None]
     parts: dict[str, list[ReportRow]] = {name: [] for name, _ in PARTS}
     for card in finished:
         if not parent_of(card.task):  # how its race ended is what the task says that they raced for
@@ -170,7 +175,10 @@ def make_report(queue: Queue, since: float, paid: Sequence[tuple[str, str, float
     ready = store.counts()[State.READY] - waiting - len(parts["needs_you"])
     kept = {name: tuple(rows) for name, rows in parts.items()}
     aside, costs = lately_aside(store.info().papers, since), _costs(finished, paid)
-    return Report(since=since, until=now, ready=max(ready, 0), waiting=waiting, aside=aside, costs=costs, **kept)
+    ended = tuple(record.sentence() for record in pools.last_ended(store.info().papers, since))
+    return Report(
+        since=since, until=now, ready=max(ready, 0), waiting=waiting, aside=aside, costs=costs, pools=ended, **kept
+    )
 
 
 def _part(card: Card) -> str:

@@ -37,8 +37,8 @@ def test_an_agent_that_only_talks_has_not_done_its_task(pit, check):
     code, reply = work(pit, "--until", "empty")
     card = pit.card(task)
     assert (code, reply["data"]["ended"], card.state) == (0, {"held": 1}, State.READY)
-    told = "nothing was done: the agent used no tool, changed nothing and left no result."
-    assert card.held == f"{told} It answered: All of that is done already."
+    reason = "nothing was done: the agent used no tool, changed nothing and left no result."
+    assert card.held == f"{reason} It answered: All of that is done already."
     assert (card.task.attempts, len(pit.calls())) == (0, 1)
 
 

@@ -223,7 +223,11 @@ def test_the_desktop(home, monkeypatch):
     [
         ('slak = "https://x"\n', "notify.toml:1: there is no key 'slak'", "Did you mean 'slack'?"),
         ('slack = "file:///etc/passwd"\n', "slack must be an address that begins with https://", ""),
-        ('events = ["aks"]\n', "events is one of done, failed, choked, ask, budget, not 'aks'", "Did you mean 'ask'?"),
+        (
+            'events = ["aks"]\n',
+            "events is one of done, failed, choked, ask, review, budget, stopped, not 'aks'",
+            "Did you mean 'ask'?",
+        ),
         ('quiet = "22-7"\n', "quiet is hours of the day", "22:00-07:00"),
         ("desktop = 3\n", "desktop is true or false, not 3", ""),
         ("desktop\n", "notify.toml:1: Expected '='", ""),

@@ -59,10 +59,12 @@ def _crew(args: Args, context: Context) -> Reply:
 
 
 def _up(args: Args, context: Context) -> Reply:
+    from taskpit.crew import file
     from taskpit.crew.control import CrewControl
 
     context.queue.need_trust()
     crew = load_crew(args, context)
+    file.require_landing(crew)
     orderly = CrewControl(crew_files(context), context.env)
     before = {post.name: _is_well(orderly.files, post.name) for post in crew.posts}
     wishes, older = orderly.up(crew, args.names)

@@ -103,7 +103,7 @@ def read_plain(handler: Handler, words: Sequence[str]) -> Plain:
     while rest:
         word = rest.pop(0)
         if word == "--" and command is not None:
-            found[command.dest], rest = rest, []
+            found[command.dest], rest = [word, *rest], []
             continue
         if not word.startswith("-") or word == "-":
             loose.append(word)

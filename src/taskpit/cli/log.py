@@ -320,6 +320,8 @@ def _screen(report: Report, context: Context) -> str:
             shown = [(row.id, row.title, row.what) for row in rows]
             lines += ["", paint("bold", word), *aligned(shown[:PART_SHOWN], width, PART_COLOURS.get(name, "dim"))]
             lines += [paint("dim", f"  … and {len(rows) - PART_SHOWN} more")] if len(rows) > PART_SHOWN else []
+    if report.pools:
+        lines += ["", paint("bold", "Pools"), *(f"  {sentence}" for sentence in report.pools)]
     if any(cost[3] for cost in report.costs):
         lines += ["", paint("bold", "Cost")]
         wide = max(len(f"{usd:.2f}") for _, _, _, usd in report.costs)

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, TextIO
 
-from taskpit import errors, fs
+from taskpit import errors, fs, pools
 from taskpit.cli.context import Args, Context, Reply, Usage, arg, takes
 from taskpit.cli.crew import CONFIG, crew_files
 from taskpit.cli.log import event_line
@@ -31,6 +31,8 @@ from taskpit.text import fit, width_of
 
 #: So many tasks of each part people see; programs see all.
 SCREENFUL = 10
+#: So many of the last pools are shown.
+SHOWN_POOLS = 3
 #: How often a live screen looks, in seconds, and at most this many times as long as looking took.
 PACE, RARELY = 0.5, 10
 COLOURS = {"up": "green", "waiting": "blue", "paused": "yellow", "stalled": "red", "down": "dim"}
@@ -175,6 +177,8 @@ class Overview(Value, frozen=True, kw_only=True):
     landing: list[str] = []
     #: Tasks that nobody of this crew will take, with why; for programs they are among the stuck ones.
     untaken: list[dict[str, str]] = []
+    #: When the last pools worked, and why they ended.
+    pools: list[str] = []
     #: What to do about files that could not be tasks.
     aside: list[str] = []
     #: When this was.
@@ -240,6 +244,7 @@ def look(context: Context, posts: dict[str, Post], day: LastDay) -> Overview:
         last_day=day.facts(),
         landing=landing.sentences(),
         untaken=untaken,
+        pools=[record.sentence() for record in pools.last_ended(info.papers, now - DAY, SHOWN_POOLS)],
         aside=set_aside(queue),
         now=now,
     )
@@ -307,7 +312,7 @@ def screen(overview: Overview, width: int, *, live: bool = False) -> str:
     lines += _part("Waiting", [_waiting_line(overview.waiting)] if overview.statuses[Status.WAITING] else [])
     lines += _part("Schedules", _schedule_lines(overview.schedules, width, iso(overview.now)))
     lines += _part("Failed", _lines(overview.failed, width, "red"))
-    lines += _part("Last 24 hours", _day_line(overview.last_day))
+    lines += _part("Last 24 hours", [*_day_line(overview.last_day), *(f"  {one}" for one in overview.pools)])
     if not any(overview.statuses.values()):
         lines.append("Put something in: pit add 'a first task'")
     return "\n".join(line if line in told and not live else cut(line, width) for line in lines)

@@ -6,6 +6,7 @@ import os
 import shlex
 import sys
 import time
+from itertools import islice
 
 from taskpit import errors
 from taskpit.cli.context import Args, Context, Reply, Usage, arg, takes
@@ -28,6 +29,7 @@ from taskpit.worker.sandbox import shut_in
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from taskpit.landing.pipe import LandingPipe
+    from taskpit.run.checkout import Checkout
 
 AnyRunner = CommandRunner | Choosing | PluggedRunner
 
@@ -35,6 +37,8 @@ AnyRunner = CommandRunner | Choosing | PluggedRunner
 LIMIT = 3600.0
 
 
+#: The checks of so many ready tasks are looked at before a pool begins.
+LOOKED_AT = 200
 #: Why a pool leaves ready tasks alone.
 NONE_FITS = "none for this pool: big, or with other tags. `pit why ID` says more."
 #: Agents that alone on a line are surely meant as such.
@@ -42,7 +46,11 @@ AGENTS = ("claude", "codex", "gemini", "opencode", "copilot", "qwen", "goose", "
 
 
 LANDING_ARGS = (
-    arg("--land", "where changes go: none, a branch for each task, merged, or a pull request", choices=LANDS),
+    arg(
+        "--land",
+        "where changes go: none, a branch for each task, merged, or a pull request (with --agent in git: merge)",
+        choices=LANDS,
+    ),
     arg("--onto BRANCH", "the branch work begins from and is merged into (default: yours)", default=""),
     arg("--setup CMD", "makes a fresh clone ready, e.g. 'npm ci'; run in each", default=""),
     arg("--setup-key FILE", "while this lock file is the same, copy what it made", action="append"),
@@ -110,6 +118,8 @@ def _work(args: Args, context: Context) -> Reply:
     With --agent the command is that of a preset (claude, codex, gemini, opencode, copilot, qwen, goose, aider, or
     one of your own in .taskpit/presets; a package may bring more), what follows `--` is added to it, and the agent's
     own events are believed beside its exit code. An agent that has reached a limit rests until that ends.
+    In a git checkout each task of an agent gets a clone of its own, and its change lands on your branch. With
+    --land none agents share your files; several at once then get only tasks that declare the paths they touch.
     Ctrl-C lets running tasks finish; a second one gives them back unfinished.
 
     pit work -n 4 --agent claude --model sonnet
@@ -123,10 +133,52 @@ def _work(args: Args, context: Context) -> Reply:
     reviewer = _reviewer(args, context) if args.reviewer else None
     if reviewer is not None and not (args.agent or args.command or args.dry_run):
         return _run(args, context, reviewer, reviewer)
+    checkout = _settle_landing(args, context)
     _need_land(args)
     runner = _runner(args, context)
     runner.check(context.env)
-    return _dry_run(args, context, runner) if args.dry_run else _run(args, context, runner, reviewer)
+    if args.dry_run:
+        return _dry_run(args, context, runner)
+    if checkout is not None and args.land not in ("", None, "none"):
+        _advise(args, context, checkout)
+    return _run(args, context, runner, reviewer, shared=checkout is not None and args.land == "none")
+
+
+def _settle_landing(args: Args, context: Context) -> Checkout | None:
+    """Let the changes of agents land on the current branch unless an option says otherwise.
+
+    Returns the checkout in which an agent is to work, and None for a command or outside of git.
+    """
+    if not args.agent or not _in_checkout(os.getcwd()):
+        return None
+    from taskpit.run import checkout
+
+    found = checkout.find(os.getcwd())
+    if args.worktree or args.merge != "none":
+        args.land = args.land or spelled(worktree=args.worktree, merge=args.merge)
+    elif found is not None and not args.land:
+        if context.queue.store.info().kind == "remote":
+            args.land = "none"  # what landed here would be on this machine alone
+        else:
+            checkout.require_landing(found, args.onto)
+            args.land = "merge"
+    return found
+
+
+def _advise(args: Args, context: Context, checkout: Checkout) -> None:
+    """Print the options that fresh clones probably need; on a terminal, ask once whether to use each."""
+    from taskpit.run.checkout import advice
+
+    ready = islice(cards(context.queue.store, State.READY), LOOKED_AT)
+    checks = {card.task.check for card in ready if card.task.check}
+    asks = sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty() and not context.json
+    for one in advice(checkout, sorted(checks), setup=args.setup, copied=args.copy or ()):
+        context.tell(f"{one.why} {one.spelled()}")
+        if asks and input("Use this option now? [y/N] ").strip().lower() in ("y", "yes"):
+            if one.option == "setup":
+                args.setup = one.value
+            else:
+                args.copy = [*(args.copy or ()), one.value]
 
 
 def _need_land(args: Args) -> None:
@@ -143,6 +195,11 @@ def _need_land(args: Args) -> None:
 def _runner(args: Args, context: Context) -> AnyRunner:
     """The agent that was named, or the command that was given."""
     argv = args.command[1:] if args.command[:1] == ["--"] else args.command
+    if args.agent and args.command and args.command[0] != "--":
+        raise Usage(
+            f"{shlex.join(args.command[:3])}: words for the agent follow `--`",
+            hint="A pattern such as 'tests/**' needs quotes, or the shell replaces it by the files that it fits.",
+        )
     if args.agent:
         return _agents(args.agent, args.model, args, context, argv)
     if not argv:
@@ -204,8 +261,8 @@ def _agents(agent: str, model: str, args: Args, context: Context, argv: list[str
         return brought
 
 
-def _run(args: Args, context: Context, runner: AnyRunner, reviewer: AnyRunner | None) -> Reply:
-    """A pool has worked; one whose runner is its reviewer only judges."""
+def _run(args: Args, context: Context, runner: AnyRunner, reviewer: AnyRunner | None, *, shared: bool = False) -> Reply:
+    """Run a pool; one whose runner is its reviewer only judges. `shared`: its agents work in one checkout."""
     from taskpit.worker import pool_display
     from taskpit.worker.pool import Pool
 
@@ -229,6 +286,7 @@ def _run(args: Args, context: Context, runner: AnyRunner, reviewer: AnyRunner | 
         sandbox=shut_in(None, args.sandbox),
         red_first=args.red_first,
         review_limit=args.review_limit,
+        declared_only=shared and args.slots > 1,
         landing=landing,
         env=_seen_by_checks(args),
     )

@@ -9,13 +9,14 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from taskpit import fs, toml_checker
 from taskpit.crew.state import BackendSettings, Crew, Post
 from taskpit.errors import Invalid, NotFound, TaskpitError
 from taskpit.landing.values import HOW_IT_LANDS, LANDS, REVIEWS
+from taskpit.run import checkout
 from taskpit.text import did_you_mean, nearest
 from taskpit.toml_checker import Checker, Place, Wrong, flag, number, one_of, quiet_hours, seconds, texts, word
 from taskpit.worker import preset
@@ -145,6 +146,23 @@ def load(path: str, root: str, env: Mapping[str, str]) -> Crew:
     except (OSError, ValueError) as error:
         raise Invalid(f"{path}:1: {error}", path=path, line=1) from None
     return _Reader(path, root, env, toml_checker.key_lines(text)).crew(toml_checker.parse(text, path))
+
+
+def require_landing(crew: Crew, names: Sequence[str] = ()) -> None:
+    """Raise Invalid if an agent would work in a git checkout, and neither the file nor its post says how it lands."""
+    for post in crew.posts:
+        agent = post.kind == "tasks" and post.role != "reviewer" and post.backend is not None and post.backend.preset
+        if not agent or post.land or post.worktree or (names and post.name not in names):
+            continue
+        if fs.above(post.cwd, ".git"):
+            raise Invalid(
+                f"{crew.path}: {post.name} runs an agent in the git checkout {post.cwd}, and the file does not say how "
+                "its changes land",
+                hint='Write one of these lines in [defaults]: land = "merge" gives each task a clone and lands its '
+                'change on your branch; land = "none" lets agents work on your files.',
+                path=crew.path,
+                name=post.name,
+            )
 
 
 def posts_of(root: str, env: Mapping[str, str], path: str | None = None) -> tuple[dict[str, Post], TaskpitError | None]:
@@ -363,6 +381,16 @@ class _Reader:
 FOLDER = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "templates")
 
 
+#: How a template says that nothing lands, and the same in a git checkout.
+IN_CHECKOUT = (b'land = "none" ', b'land = "merge"')
+
+
+def _can_land(root: str) -> bool:
+    """Whether changes could land on a branch of the checkout that this folder is in."""
+    found = checkout.find(root) if fs.above(root, ".git") else None
+    return found is not None and found.has_commit and bool(found.branch)
+
+
 def write_template(name: str, root: str) -> tuple[list[str], list[str]]:
     """All of this template is in the folder; what was written, and what was there and is left alone."""
     source = template_folder(name)
@@ -372,7 +400,10 @@ def write_template(name: str, root: str) -> tuple[list[str], list[str]]:
         target = os.path.join(root, one)
         fs.make_dir(os.path.dirname(target))
         try:
-            fs.create(target, fs.read(os.path.join(source, one), LARGEST)[0], sync=False)
+            data = fs.read(os.path.join(source, one), LARGEST)[0]
+            if one == FILE and _can_land(root):
+                data = data.replace(*IN_CHECKOUT)
+            fs.create(target, data, sync=False)
         except FileExistsError:
             kept.append(one)
         else:

@@ -17,6 +17,7 @@ import time
 from taskpit import fs, jsontext
 from taskpit.clock import iso
 from taskpit.errors import Untrusted
+from taskpit.policy import REVIEW, REVIEWER
 from taskpit.trust import name_for, state_dir
 
 TYPE_CHECKING = False
@@ -46,6 +47,9 @@ def _tell_end(store: Store, hooks: Hooks, end: End) -> None:
     event = ENDS.get(end.action, "")
     if end.action == "recovered_task" and end.task is not None and end.task.hold:
         event = "choked"  # it has lost its worker too often: a person must look, as after the same failure thrice
+    waits = end.task.hold if end.action == "handed_in" and end.task is not None else ""
+    if waits.startswith(REVIEW) and not waits.startswith(REVIEWER):
+        event = "review"
     if event not in hooks.commands:
         return
     facts: dict[str, Any] = {}

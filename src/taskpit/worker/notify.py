@@ -38,7 +38,9 @@ WORDS = {
     "failed": "has failed",
     "choked": "needs you",
     "ask": "asks",
+    "review": "waits for your review",
     "budget": "reached its budget",
+    "stopped": "stopped",
 }
 #: The same reason is told again after so long, in seconds; sending may take this long; so much of a text is sent.
 AGAIN, PATIENCE, LONGEST = 86_400.0, 10.0, 1500
@@ -255,7 +257,7 @@ def _shape(channels: Channels, name: str, message: Notice) -> tuple[bytes, dict[
         headers["Authorization"] = f"Bearer {channels.token}"
     both = "\n".join(filter(None, (message.title, message.text)))
     if name == "ntfy":
-        urgent = {"Priority": "high"} if message.event.get("event") in ("ask", "choked", "budget") else {}
+        urgent = {"Priority": "high"} if message.event.get("event") in ("ask", "choked", "review", "budget") else {}
         return both.encode(), {**headers, "Content-Type": "text/plain; charset=utf-8", **urgent}
     if name == "slack":  # an escaped < mentions nobody and links nowhere
         return json.dumps({"text": html.escape(both, quote=False)}).encode(), headers

@@ -15,9 +15,11 @@ import threading
 import time
 from typing import NamedTuple
 
+from taskpit import fs, pools, workers
 from taskpit.agents.allowed import without_secrets
 from taskpit.errors import Lost, Storage, TaskpitError
 from taskpit.explain import resuming
+from taskpit.hooks import tell
 from taskpit.model import Release, State, Want
 from taskpit.policy import RACERS, REVIEW, SPARE
 from taskpit.queue import cards
@@ -55,6 +57,11 @@ if TYPE_CHECKING:
 LOOK_AGAIN = 1.0
 #: After this many seconds of nothing but refusals from the disk the pool gives up.
 PATIENCE = 30.0
+#: Why a pool whose agents share the checkout leaves tasks alone.
+DECLARED_ONLY = (
+    "agents share this checkout (--land none), so only tasks that declare the paths they touch are claimed; "
+    "`pit edit ID --touches GLOB` declares them, --land merge gives each task a clone"
+)
 #: What a pool's own reviewer is called, with a number.
 REVIEWER = "reviewer"
 #: Signals that end a pool: the first lets running tasks finish, the second does not.
@@ -114,8 +121,8 @@ class Pool:
         self._gate = gate_for(queue, runner)
         self._reviews = _reviews_for(queue, reviewer, options)
         self._presence: Flock | None = None
-        info = queue.store.info()
-        self._where = info.papers or info.where
+        self._recorder = pools.Recorder(queue.store.info().papers, self._described())
+        self._where = queue.store.info().papers or queue.store.info().where
         #: What commands see of our environment.
         self._seen = without_secrets(os.environ)
         self._notes: dict[str, GroupNote] = {}
@@ -135,6 +142,8 @@ class Pool:
         began = time.monotonic()
         members: list[Member] = []
         before = self._listen()
+        pools.prune(self.queue.store.info().papers)
+        failure: BaseException | None = None
         try:
             make_room(self.options.slots)
             members.extend(self._join())
@@ -151,8 +160,12 @@ class Pool:
                 self._land()  # begins with what was left
             while self._goes_on():
                 self._hear()
+        except BaseException as error:
+            failure = error
+            raise
         finally:
             self._close(members, before)
+            self._record_end(failure)
         number = self.signals[0] if self.signals else 0
         return PoolReport(
             tally=self.tally,
@@ -161,6 +174,39 @@ class Pool:
             signal=number,
             error=self.error,
         )
+
+    def _described(self) -> pools.PoolRecord:
+        """This pool as others see it while it works."""
+        pid = os.getpid()
+        return pools.PoolRecord(
+            key=fs.fresh_name(),
+            host=workers.host(),
+            pid=pid,
+            birth=pools.birth_of(pid),
+            name=self.options.name,
+            began=self.queue.clock.now(),
+            declared_only=self.options.declared_only,
+        )
+
+    def _record_end(self, failure: BaseException | None) -> None:
+        """Leave the end of this pool and its reason for status, report and the hook `stopped`."""
+        reason = self._why_ended(failure)
+        self._recorder.change(
+            ended=self.queue.clock.now(), reason=reason, failed=bool(failure or self.error), closed=()
+        )
+        tell(self.queue.store, self.queue.config.hooks, "stopped", details=reason, worker=self.options.name)
+
+    def _why_ended(self, failure: BaseException | None) -> str:
+        trouble = failure or self.error
+        if trouble is not None:
+            return str(getattr(trouble, "message", "")) or f"{type(trouble).__name__}: {trouble}"
+        if self.signals:
+            return f"it was stopped ({signal.Signals(self.signals[0]).name})"
+        if self.options.until and self.queue.clock.now() >= self.options.until:
+            return "its time was up"
+        if self.options.max_tasks and self._started >= self.options.max_tasks:
+            return f"it had claimed {self._started} tasks, as many as it was to"
+        return self._awaited if self._drowned else "no task was left"
 
     def _sweep_first(self) -> None:
         """By the store that has joined: it knows its names' orphans. Trouble with old things keeps nobody from work."""
@@ -250,6 +296,8 @@ class Pool:
         with self._turn:
             self._fill()
             self._listen_if_hungry()
+            self._recorder.change(closed=self._closed_by())
+            self._recorder.touch()
             return not self._finished()
 
     def _finished(self) -> bool:
@@ -269,7 +317,9 @@ class Pool:
         try:
             landing = self._lander.known if self._lander is not None else frozenset()
             landing |= self._reviews.known if self._reviews is not None else frozenset()
-            found = survey(self.queue, self.options.tags, self.options.big, landing)
+            found = survey(
+                self.queue, self.options.tags, self.options.big, landing, declared_only=self.options.declared_only
+            )
             if not self.options.slots:  # what is ready is not ours to take
                 found = found.replace(coming=len(landing))
         except Storage:
@@ -294,7 +344,7 @@ class Pool:
             return
         while self._idle and not self._closing() and (way := self._enter(self._gate)):
             try:
-                claims = self.queue.claim(self._idle[0], tags=self.options.tags, big=self.options.big, lease=self.lease)
+                claims = self._claim(self._idle[0])
             except Storage as error:
                 way.leave()
                 self._was_refused(error)
@@ -308,6 +358,26 @@ class Pool:
                 break
             self._begin(self._idle.pop(0), claims[0], way, self._gate)
         self._hungry = False
+
+    def _closed_by(self) -> tuple[str, ...]:
+        """Why nothing is claimed now, as sentences."""
+        return tuple(filter(None, (self._gate.rests(), self._awaited if self._drowned else "")))
+
+    def _declared(self) -> tuple[str, ...] | None:
+        """Ids of ready tasks that declare the paths they touch; None where every task may be claimed."""
+        if not self.options.declared_only:
+            return None
+        want = Want(worker=self.options.name, lease=self.lease, tags=self.options.tags, big=self.options.big)
+        ready = cards(self.queue.store, State.READY, tied=True)
+        return tuple(card.task.id for card in ready if card.task.touches and not card.held and suits(card.task, want))
+
+    def _claim(self, worker: str) -> list[Claim]:
+        """The next task for this worker."""
+        tags, big, ids = self.options.tags, self.options.big, self._declared()
+        if ids is not None and not ids:
+            self._wait_for(DECLARED_ONLY)
+            return []
+        return self.queue.claim(worker, tags=tags, big=big, lease=self.lease, ids=ids or ())
 
     def _free_a_spare(self) -> bool:
         """There is nothing else to do, and quota would be lost: a spare task is one as all others from now on."""

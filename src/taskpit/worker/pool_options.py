@@ -38,15 +38,21 @@ class Survey(Value, frozen=True, kw_only=True):
 
 
 def survey(
-    queue: Queue, tags: Sequence[str] = (), big: bool | None = None, landing: Collection[str] = frozenset()
+    queue: Queue,
+    tags: Sequence[str] = (),
+    big: bool | None = None,
+    landing: Collection[str] = frozenset(),
+    *,
+    declared_only: bool = False,
 ) -> Survey:
     """Count; with `tags`, only tasks with one of them are ours to take, with `big` only such.
 
-    Those in `landing` wait for nothing but a lander of ours.
+    With `declared_only`, only tasks that declare the paths they touch are ours. Those in `landing` wait for nothing
+    but a lander of ours.
     """
     store = queue.store
     counts = store.counts()
-    everything = bool(tags) or big is not None  # otherwise what nothing can hold need only be counted
+    everything = bool(tags) or big is not None or declared_only  # otherwise what nothing can hold need only be counted
     ready = {card.task.id: card for card in cards(store, State.READY, tied=not everything)}
     free = 0 if everything else max(counts[State.READY] - len(ready), 0)
     want = Want(worker="", lease=0.0, tags=tuple(tags), big=big)
@@ -54,7 +60,8 @@ def survey(
     ours = [
         card.task
         for card in ready.values()
-        if card.task.id in landing or (not _stuck(card, soon) and suits(card.task, want))
+        if card.task.id in landing
+        or (not _stuck(card, soon) and suits(card.task, want) and (card.task.touches or not declared_only))
     ]
     outside = sorted({need for task in ours for need in task.needs if need not in ready})
     going = {need for need, card in zip(outside, store.read(outside), strict=True) if card and _goes(card)}
@@ -115,6 +122,8 @@ class PoolOptions(Value, frozen=True, kw_only=True):
     until_empty: bool = False
     #: Claim nothing from this time on, in unix seconds, 0: no such time.
     until: float = 0.0
+    #: Only tasks that declare the paths they touch: agents share one checkout.
+    declared_only: bool = False
     #: Only tasks whose check is like one of these are run; empty allows all.
     allow_checks: tuple[str, ...] = ()
     #: Where the tasks' checks are run, None: not at all.

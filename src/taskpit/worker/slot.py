@@ -20,6 +20,7 @@ from taskpit.model import Ask, Done, Failed, Outcome, Release, Retry, Said, Spli
 from taskpit.policy import checked, in_vain, pause, question_of
 from taskpit.race import parent_of
 from taskpit.rules import check_mode
+from taskpit.run.checkout import missing_in_clone
 from taskpit.store.run_files import LARGEST_ARTIFACT
 from taskpit.worker.answers import answers
 from taskpit.worker.budget import GO_ON, Ledger, first_reached
@@ -332,6 +333,14 @@ def _nothing_done(run: Run, outcome: Outcome, options: PoolOptions) -> Release |
     return _hold(run.claim.task, f"{NOTHING_DONE}.{words}")
 
 
+def _explained(queue: Queue, run: Run, failed: Failed, options: PoolOptions) -> Outcome:
+    """A failed hand-in, with what a check lacked in the clone; an empty one is tried only once more."""
+    if failed.evidence is not None and options.landing is not None:
+        why = missing_in_clone(failed.evidence, run.cwd, options.landing.repository.top)
+        return failed.replace(error=f"{why}. {failed.error}") if why else failed
+    return _twice_empty(queue, run, failed)
+
+
 def _twice_empty(queue: Queue, run: Run, failed: Failed) -> Outcome:
     """A run without a change and without a result is tried once more; after the second one a person looks."""
     counted = [one for one in _tries(queue, run.claim.task) if one.counted or one.kind == "reset"]
@@ -354,7 +363,7 @@ def _hand_in(queue: Queue, run: Run, outcome: Outcome, options: PoolOptions) -> 
             ended = options.landing.hand_in(run.claim, done, RunHands(run), check=checks, answered=answered)
             if cut and isinstance(ended, Failed):
                 return cut.replace(evidence=ended.evidence)
-            return _twice_empty(queue, run, ended) if isinstance(ended, Failed) else ended
+            return _explained(queue, run, ended, options) if isinstance(ended, Failed) else ended
         except SetupFailed as error:
             return cut or Failed(error=f"on what it committed {error.message}", kind="check", output=outcome.output)
         except (TaskpitError, OSError) as error:

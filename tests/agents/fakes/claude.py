@@ -103,8 +103,8 @@ def per_minute(session):
     """Once; then it goes on."""
     if calls() > 1:
         return good(session)
-    told = "API Error: Request rejected (429) · This would exceed your limit of 50 requests per minute"
-    result(told, session, is_error=True, api_error_status=429)
+    refused = "API Error: Request rejected (429) · This would exceed your limit of 50 requests per minute"
+    result(refused, session, is_error=True, api_error_status=429)
     return 1
 
 
