@@ -64,12 +64,14 @@ class Changelog:
 
     def __init__(self, files: Files) -> None:
         self._files = files
+        #: Whether the last line may be torn: until this process has written one, and after a death.
+        self.doubtful = True
 
     def append(self, lines: bytes) -> None:
         """Append whole lines. A line that a killed writer left torn is ended first."""
-        last, size = self._files.piece(CHANGELOG, -1, 1)
-        torn = bool(size) and last != b"\n"
+        torn = self.doubtful and self.is_torn()
         self._files.append(CHANGELOG, b"\n" + lines if torn else lines)
+        self.doubtful = False
 
     def is_torn(self) -> bool:
         """Tell whether the last line has no end."""

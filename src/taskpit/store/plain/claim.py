@@ -29,6 +29,8 @@ class Taken(NamedTuple):
     spot: Spot
     fence: str
     judged: Stat
+    #: As it was read before, if all of it is known.
+    task: Task
 
 
 class Claimer:
@@ -102,7 +104,7 @@ class Claimer:
     def _take_row(self, row: Row, want: Want, taken: list[Taken]) -> bool:
         """Take one file; True if it was not as it was known, so that what is ready must be looked at again."""
         spot = self._folder.ready_spot(row.name)
-        here = self._judge(row.name, spot)
+        here = self._judge(row.name, spot, row.task)
         if here is None or spot is None or sign_of(here) != row.sign:
             self._cache.forget(row.name)
             self._cache.learn(row.name, self._folder.files.stat(self._folder.ready_path(row.name)))
@@ -138,13 +140,13 @@ class Claimer:
         ready = folder.spots(folder.layout.ready, State.READY)
         return [one.path.rpartition("/")[2] for one in ready if one.id == task_id]
 
-    def _judge(self, name: str, spot: Spot | None) -> Stat | None:
+    def _judge(self, name: str, spot: Spot | None, task: Task | None = None) -> Stat | None:
         """Look whether a ready file is its task, settling what is not plain; its status, or None."""
         folder = self._folder
         here = folder.files.stat(folder.ready_path(name))
         opened = folder.files.stat(paths.open_path(spot.id)) if spot is not None else None
         plain = here and opened and here.st_nlink == 2 and here.st_size and opened.st_ino == here.st_ino
-        if plain and spot is not None and (folder.in_place or folder.foreign_end(spot) is None):
+        if plain and spot is not None and (folder.in_place or folder.foreign_end(task or spot) is None):
             return here
         return conflicts.settle(folder, name)
 
@@ -167,7 +169,7 @@ class Claimer:
             return None
         if (task.touches or task.limits) and self._use is not None:
             self._use = None
-        return Taken(spot, fence, here)
+        return Taken(spot, fence, here, task)
 
     def _take_copy(self, spot: Spot, fence: str, until: float) -> bool:
         """Mailbox: the holder's name is in the file, so the claimed file is a copy that has it."""
@@ -201,7 +203,8 @@ class Claimer:
         path = folder.layout.claimed_path(spot, taken.fence)
         try:
             data, read = folder.read(path)
-            task = folder.parse(claimed, data)
+            known = taken.task.source == data and not folder.layout.guarded
+            task = taken.task if known else folder.parse(claimed, data)
         except FileNotFoundError:
             return None
         except Invalid as error:
@@ -312,7 +315,7 @@ def set_damaged_aside(folder: Folder, task_id: str, path: str) -> None:
         opened = folder.files.stat(paths.open_path(task_id))
         if opened is not None and opened.st_ino == here.st_ino:
             folder.files.remove(paths.open_path(task_id))
-            if folder.files.replace(paths.open_path(task_id, "~put"), paths.open_path(task_id)):
+            if folder.files.replace(paths.ended_path(task_id, "~put"), paths.open_path(task_id)):
                 original = folder.original(task_id)
                 if original is not None:
                     named = folder.layout.named(original)

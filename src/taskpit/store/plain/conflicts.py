@@ -131,11 +131,10 @@ def _register(folder: Folder, spot: Spot, here: Stat, *, edited: bool = False) -
 
 def keep_wish(folder: Folder, task_id: str) -> None:
     """Free the name open/<id> for other bytes; how the task was put stays known."""
-    opened, put = paths.open_path(task_id), paths.open_path(task_id, "~put")
-    if folder.files.stat(put) is None:
-        folder.files.replace(opened, put)
-    else:
-        folder.files.remove(opened)
+    opened = paths.open_path(task_id)
+    with suppress(FileExistsError):
+        folder.files.move(opened, paths.ended_path(task_id, "~put"))
+    folder.files.remove(opened)
 
 
 def _is_ended(folder: Folder, task_id: str) -> bool:
@@ -261,13 +260,10 @@ def learn(folder: Folder, spot: Spot) -> bool:
     if not folder.files.replace(paths.open_path(spot.id), ended) and not _is_ended(folder, spot.id):
         with suppress(FileNotFoundError):
             folder.files.link(spot.path, ended)
-    folder.files.replace(paths.open_path(spot.id, "~put"), paths.ended_path(spot.id, "~put"))
     kept = paths.ended_path(spot.id, f"~{verdict}")
     data = _keep_result(folder, place if result is not None else "", kept)
     if data is None:
         return False
-    for mark in ("~stop", "~beside"):
-        folder.files.remove(paths.open_path(spot.id, mark))
     action = "completed_task" if verdict is Verdict.DONE else "failed_task"
     more = {DIGEST: digest(data)} if data else {}
     folder.tell(action, spot.id, details=f"another program wrote {spot.path}", **more)

@@ -29,6 +29,7 @@ import sqlite3
 import stat as modes
 import struct
 import sys
+import threading
 import time
 import weakref
 from collections.abc import Iterator, Sequence
@@ -88,6 +89,9 @@ class Files:
         """`root` may be reached through links: a person named it. It need not exist before `make_dir("")`."""
         self.root = root
         self._folders: dict[str, _Folder] = {}
+        #: Files that were appended to stay open, and are compared with their names like folders.
+        self._logs: dict[str, _Log] = {}
+        self._logging = threading.Lock()
         self._disk: Disk | None = None
         self._opened = weakref.WeakSet[LockFile | Watch]()
         _all.add(self)
@@ -232,13 +236,14 @@ class Files:
 
         NotAFile if something else is there. When the write fails, a part of the bytes may be there.
         """
-        fd = self._open_write(path, os.O_APPEND)
-        try:
-            end = os.fstat(fd).st_size
-            _write_all(fd, data)
+        there, name = self._at(path)
+        with self._logging:
+            held = self._logs.get(path)
+            if held is None or held.folder is not there or held.is_old(name):
+                held = self._logs[path] = _Log(self._open_write(path, os.O_APPEND), there)
+            end = os.lseek(held.fd, 0, os.SEEK_END)
+            _write_all(held.fd, data)
             return end
-        finally:
-            os.close(fd)
 
     def write_at(self, path: str, start: int, data: bytes, *, cut: bool = False) -> None:
         """Overwrite bytes from `start` on, in place; the file is made if it is missing. `cut`: it ends after them.
@@ -467,6 +472,7 @@ class Files:
         """Close everything that this object and its handles hold open. Its methods may still be called afterwards."""
         for handle in list(self._opened):
             handle.close()
+        self._logs.clear()
         self._folders.clear()
 
     # -- folders held open -------------------------------------------------------------------------------------------
@@ -536,6 +542,30 @@ class _Folder:
         os.close(self.fd)
 
 
+class _Log:
+    """A file that is open for appending; closed when nothing uses it any more."""
+
+    def __init__(self, fd: int, folder: _Folder) -> None:
+        self.fd = fd
+        self.folder = folder
+        self._inode = os.fstat(fd).st_ino
+        self._compared = time.monotonic()
+
+    def is_old(self, name: str) -> bool:
+        """Tell whether the name may be another file's by now; looked at once a second."""
+        now = time.monotonic()
+        if now - self._compared < COMPARE_AFTER:
+            return False
+        self._compared = now
+        try:
+            return os.stat(name, dir_fd=self.folder.fd, follow_symlinks=False).st_ino != self._inode
+        except FileNotFoundError:
+            return True
+
+    def __del__(self) -> None:
+        os.close(self.fd)
+
+
 class OpenFile:
     """A regular file that is open for reading."""
 
@@ -594,6 +624,8 @@ class LockFile:
         self.path = path
         self._files = files
         self._fd = fd
+        #: How long its text is, as far as is known; other holders write texts of the same length.
+        self._length = -1
 
     def take(self) -> bool:
         """Take the lock; False at once if another holds it."""
@@ -621,7 +653,9 @@ class LockFile:
     def write(self, text: bytes) -> None:
         """Replace its text: written in place, then cut, so a reader may see a mix of both."""
         os.pwrite(self._fd, text, 0)
-        os.ftruncate(self._fd, len(text))
+        if self._length != len(text):
+            os.ftruncate(self._fd, len(text))
+            self._length = len(text)
 
     def close(self) -> None:
         """Release the lock and close the file; nothing happens the second time."""
@@ -641,7 +675,7 @@ class Watch:
         self._files = files
         self._fd = fd
         self._folders = folders
-        self._inodes = self._signs()
+        self._known = [files.folder(folder) for folder in folders.values()]
 
     @classmethod
     def begin(cls, files: Files, folders: Sequence[str]) -> Watch | None:
@@ -664,16 +698,20 @@ class Watch:
             watches[number] = folder
         return cls(files, fd, watches)
 
-    def _signs(self) -> list[int]:
-        found = [self._files.stat(folder) for folder in self._folders.values()]
-        return [one.st_ino if one is not None else 0 for one in found]
+    def _are_current(self) -> bool:
+        try:
+            return all(
+                self._files.folder(path) is one for path, one in zip(self._folders.values(), self._known, strict=True)
+            )
+        except OSError:
+            return False
 
     def changes(self) -> list[tuple[str, str]] | None:
         """List (folder, name) of each entry made, linked, moved in or out, removed, or closed after writing since then.
 
         None if some may have been missed: list the folders; if it stays None, begin a new watch.
         """
-        if self._fd < 0 or self._signs() != self._inodes:
+        if self._fd < 0 or not self._are_current():
             return None
         found: list[tuple[str, str]] = []
         complete = True

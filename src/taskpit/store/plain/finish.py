@@ -115,14 +115,15 @@ class Finisher:
     def _finish_chunk(self, drafts: Sequence[Draft]) -> list[Said]:
         folder, pending = self._folder, self._folder.pending
         parts = [one for draft in drafts for one in draft.parts]
+        since = pending.clocks()
         self._write(parts)
         said: dict[int, Said] = {}
         with folder.lock.hold("end"):
-            pending.write_missing(parts)
+            pending.write_missing(parts, since)
             decided = [at for at, draft in enumerate(drafts) if self._decide(draft)]
             at_once = [at for at in decided if not folder.durable or not drafts[at].parts]
             for at in at_once:
-                said[at] = self._show(drafts[at])
+                said[at] = self._show(drafts[at], fresh=True)
         if len(at_once) < len(decided):
             waiting = [at for at in decided if at not in said]
             pending.settle([one for at in waiting for one in drafts[at].parts], folder.layout.claimed)
@@ -173,11 +174,11 @@ class Finisher:
         status = self._folder.files.stat(path)
         return status is not None and status.st_ctime > status.st_mtime + self._folder.cleaned_after + STRANGE
 
-    def _show(self, draft: Draft) -> Said:
+    def _show(self, draft: Draft, *, fresh: bool = False) -> Said:
         end = draft.end
         if end.action == "recovered_task":
             self._note_reclaim(draft)
-        stands = self._folder.pending.show(draft.change, draft.line, draft.stays)
+        stands = self._folder.pending.show(draft.change, draft.line, draft.stays, fresh=fresh)
         return Said.OK if stands else Said.LOST
 
     def _note_reclaim(self, draft: Draft) -> None:
@@ -230,9 +231,10 @@ class Finisher:
         if folder.layout.rewritten and (beside := folder.layout.beside(task)):
             content["beside"] = beside
         parts = [(part_of(name, nonce, kind, one), one) for kind, one in content.items()]
+        since = folder.pending.clocks()
         folder.pending.write(parts)
         with folder.lock.hold("reopen"):
-            folder.pending.write_missing(parts)
+            folder.pending.write_missing(parts, since)
             token = self._withdrawn(task, name, nonce)
             if token is None:
                 folder.pending.remove(part for part, _ in parts)

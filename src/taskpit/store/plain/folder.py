@@ -183,7 +183,7 @@ class Folder:
 
     def original(self, task_id: str) -> Task | None:
         """Read the task as it was put, or as much of it as is left."""
-        places = [path(task_id, mark) for path in (paths.open_path, paths.ended_path) for mark in ("~put", "")]
+        places = (paths.ended_path(task_id, "~put"), paths.open_path(task_id), paths.ended_path(task_id))
         spot = Spot(state=State.READY, id=task_id)
         for place in places:
             try:

@@ -20,6 +20,8 @@ from taskpit.store.plain.paths import LOCK
 
 #: How long a holder is waited for, in seconds, and the pauses between two tries.
 PATIENCE, FIRST_PAUSE, LONGEST_PAUSE = 10.0, 0.00005, 0.002
+#: Bytes of its text: always as many, so that it is replaced whole.
+LENGTH = 128
 #: How often the file is compared with its name, in seconds.
 COMPARE = 1.0
 
@@ -57,7 +59,7 @@ class QueueLock:
             try:
                 self._begin(handle, verb)
                 yield
-                handle.write(f"idle {self._boot} {self._count}\n".encode())
+                handle.write(self._text(f"idle {self._boot} {self._count}"))
             finally:
                 handle.drop()
 
@@ -79,10 +81,13 @@ class QueueLock:
         words = handle.read().decode("utf-8", "replace").split()
         clean = words[:2] == ["idle", self._boot]
         self._count = (int(words[-1]) if words and words[-1].isdecimal() else 0) + 1
-        handle.write(f"busy {self._boot} {self._process} {verb} {self._count}\n".encode())
+        handle.write(self._text(f"busy {self._boot} {self._process} {verb} {self._count}"))
         if not clean:
             self.recoveries += 1
             self._recover()
+
+    def _text(self, words: str) -> bytes:
+        return words.encode().ljust(LENGTH - 1) + b"\n"
 
     def _take(self) -> LockFile:
         deadline, pause = self._clock.monotonic() + PATIENCE, FIRST_PAUSE

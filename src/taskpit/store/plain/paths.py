@@ -5,9 +5,10 @@ lock                    held by the process that changes the queue; its text nam
 next                    the next number for a new id; it never falls
 changelog.log           one JSON line for each thing that happened
 open/<id>               second name of each open task's file
-open/<id>~put           the task as it was put, once its file was changed; ~beside ~stop: see `Mark`
+open/<id>~beside        fields that other programs drop; ~stop: its worker is asked to stop
 ended/<id>              second name of an ended task's file
 ended/<id>~done         second name of its result (~failed, ~cancelled)
+ended/<id>~put          the task as it was put, once its file was changed
 pending/                changes under way; normally empty
 tries/<id>~<nonce>      attempts that did not finish the task
 late/<id>~<nonce>       results that came too late

@@ -98,11 +98,17 @@ class Pending:
             self.remove(part for part, _ in parts)
             raise
 
-    def write_missing(self, parts: Sequence[tuple[Part, bytes]]) -> None:
+    def write_missing(self, parts: Sequence[tuple[Part, bytes]], since: tuple[float, float]) -> None:
         """Write those again that a sweep removed while their process was suspended."""
+        if max(now - then for now, then in zip(self.clocks(), since, strict=True)) < LEFT_OVER / 2:
+            return
         missing = [(part, data) for part, data in parts if self._files.stat(part.path) is None]
         if missing:
             self.write(missing)
+
+    def clocks(self) -> tuple[float, float]:
+        """Return both clocks: one of them counts while the machine sleeps, the other cannot be set."""
+        return self._folder.clock.now(), self._folder.clock.monotonic()
 
     def remove(self, parts: Iterable[Part]) -> None:
         """Remove parts that are of no use."""
@@ -148,6 +154,7 @@ class Pending:
 
     def recover(self) -> list[str]:
         """Complete every change that was decided; return the ids of the tasks."""
+        self._folder.log.doubtful = True
         changes, parts = self.listing()
         puts = [part for part in parts if part.kind == "put" or part.kind.startswith("child")]
         done = [self._id(part.name) for part in puts if self._recover_put(part)]
@@ -238,13 +245,14 @@ class Pending:
 
     # -- showing -----------------------------------------------------------------------------------------------------
 
-    def show(self, change: Change, line: bytes = b"", task: Task | None = None) -> bool:
+    def show(self, change: Change, line: bytes = b"", task: Task | None = None, *, fresh: bool = False) -> bool:
         """Carry out a change that was decided, as far as it is not yet. False if another program's result stands.
 
-        The process that decided it passes the line to log; another one logs only what was not told.
+        The process that decided it passes the line to log; another one logs only what was not told. `fresh`: it was
+        decided in this very hold of the lock.
         """
         kind = change.token.kind.partition(".")[0]
-        if self._files.stat(change.token.path) is None:
+        if not fresh and self._files.stat(change.token.path) is None:
             return True  # another process has completed it
         if kind in VERDICTS:
             return self._show_end(change, line, task)
@@ -278,9 +286,9 @@ class Pending:
             return False
         if not self._files.link(part.path, paths.open_path(task_id)):
             return False
-        if self._files.stat(paths.ended_path(task_id)) is None:
+        if self._files.disk().local or self._files.stat(paths.ended_path(task_id)) is None:
             return True
-        self._files.remove(paths.open_path(task_id))  # it ended between the two looks, where no lock keeps order
+        self._files.remove(paths.open_path(task_id))  # it ended between the two looks
         return False
 
     def _show_end(self, change: Change, line: bytes, task: Task | None) -> bool:
@@ -290,18 +298,14 @@ class Pending:
         stands = self._publish(change, verdict, task or self._task(token))
         opened, ended = paths.open_path(task_id), paths.ended_path(task_id)
         if "next" in parts:
-            if self._files.stat(paths.open_path(task_id, "~put")) is None:
-                with suppress(FileNotFoundError):
-                    self._files.link(opened, paths.ended_path(task_id, "~put"))
+            with suppress(FileNotFoundError):
+                self._files.link(opened, paths.ended_path(task_id, "~put"))
             self._files.replace(opened, ended)
             self._show_text(parts["next"], token, verdict)
         else:
             self._files.replace(opened, ended)
-        self._files.replace(paths.open_path(task_id, "~put"), paths.ended_path(task_id, "~put"))
         if stands:
             self._tell(change, line)
-        for mark in ("~stop", "~beside"):
-            self._files.remove(paths.open_path(task_id, mark))
         self._sync_shown()
         self._retire(token, verdict)
         return stands
@@ -334,7 +338,7 @@ class Pending:
     def _publish(self, change: Change, verdict: Verdict, task: Task) -> bool:
         """Show the result; False if another program's stands: then ours is kept with the late ones."""
         folder, part, task_id = self._folder, change.parts.get("result"), task.id
-        known = folder.verdict(task_id)
+        known = folder.verdict(task_id) if self._files.stat(paths.ended_path(task_id)) else None
         mine = self._files.stat(part.path) if part is not None else None
         if part is None or mine is None:
             return known is verdict
@@ -409,10 +413,8 @@ class Pending:
         opened = self._files.stat(paths.open_path(task_id))
         if opened is not None and opened.st_ino == inode:
             return
-        if opened is not None and self._files.stat(paths.open_path(task_id, "~put")) is None:
-            self._files.replace(paths.open_path(task_id), paths.open_path(task_id, "~put"))
-        else:
-            self._files.remove(paths.open_path(task_id))
+        if opened is not None:
+            conflicts.keep_wish(self._folder, task_id)
         self._files.link(path, paths.open_path(task_id))
 
     def _show_back(self, token: Token) -> None:
@@ -462,11 +464,9 @@ class Pending:
 
     def _reopen(self, path: str, inode: int, task_id: str) -> None:
         """Make this file the task's own again; how it was put stays known."""
-        if self._files.stat(paths.ended_path(task_id, "~put")) is not None:
-            self._files.replace(paths.ended_path(task_id, "~put"), paths.open_path(task_id, "~put"))
-            self._files.remove(paths.ended_path(task_id))
-        else:
-            self._files.replace(paths.ended_path(task_id), paths.open_path(task_id, "~put"))
+        with suppress(FileExistsError):
+            self._files.move(paths.ended_path(task_id), paths.ended_path(task_id, "~put"))
+        self._files.remove(paths.ended_path(task_id))
         self._open(path, inode, task_id)
 
     def _withdraw(self, token: Token) -> None:

@@ -11,7 +11,6 @@ import msgspec
 from taskpit.errors import Conflict
 from taskpit.layouts import Spot
 from taskpit.model import Said, State, Task
-from taskpit.schema import path_of
 from taskpit.store.plain import conflicts, paths
 from taskpit.store.plain.changelog import CHANGE, DIGEST, digest
 from taskpit.store.plain.folder import Folder
@@ -51,11 +50,11 @@ def vet(folder: Folder, tasks: Sequence[Task]) -> list[tuple[Task, bytes]]:
     return [(task, folder.spell(task)) for task in named]
 
 
-def put(folder: Folder, tasks: Sequence[Task]) -> list[Said]:
-    """Put tasks; each is CREATED, EXISTS (the same wish) or CONFLICT."""
+def put(folder: Folder, spelt: Sequence[tuple[Task, bytes]]) -> list[Said]:
+    """Put tasks with their bytes, as `vet` returned them; each is CREATED, EXISTS (the same wish) or CONFLICT."""
     said: list[Said] = []
-    spelt = iter(vet(folder, tasks))
-    while chunk := list(islice(spelt, CHUNK)):
+    rest = iter(spelt)
+    while chunk := list(islice(rest, CHUNK)):
         said += _put_chunk(folder, [_entrant(folder, task, data) for task, data in chunk])
     return said
 
@@ -69,17 +68,20 @@ def _entrant(folder: Folder, task: Task, data: bytes) -> Entrant:
 
 def _put_chunk(folder: Folder, entrants: Sequence[Entrant]) -> list[Said]:
     pending, parts = folder.pending, [(one.part, one.data) for one in entrants]
+    since = pending.clocks()
     pending.write(parts)
     with folder.lock.hold("put"):
-        pending.write_missing(parts)
+        pending.write_missing(parts, since)
         admitted = {one.part for one in entrants if _admit(folder, one)}
         mine = [one for one in entrants if one.part in admitted]
         known = [one for one in entrants if one.part not in admitted]
         pending.remove(one.part for one in known)
         for one in known:
             _restore(folder, one.task.id)
-        if not folder.durable:
-            _show(folder, mine)
+        if not folder.durable and mine:
+            folder.log.append(b"".join(one.line for one in mine))
+            for one in mine:
+                folder.pending.show_put(one.part, told=True)
     if folder.durable and mine:
         pending.settle([(one.part, one.data) for one in mine])
         with folder.lock.hold("put"):
@@ -88,15 +90,10 @@ def _put_chunk(folder: Folder, entrants: Sequence[Entrant]) -> list[Said]:
 
 
 def _admit(folder: Folder, entrant: Entrant) -> bool:
-    """Take the id. What other programs have under it is made known first: it keeps its id."""
-    spot = Spot(state=State.READY, id=entrant.task.id, slug=entrant.task.slug)
-    end = folder.foreign_end(spot)
-    if end is not None and folder.verdict(spot.id) is None:
+    """Take the id, unless another program has finished a task of this id before."""
+    end = folder.foreign_end(entrant.task)
+    if end is not None and folder.verdict(end.id) is None:
         conflicts.learn(folder, end)
-    if folder.files.stat(paths.open_path(spot.id)) is None:
-        path = folder.ready_path(entrant.part.name)
-        if folder.files.stat(path) is not None:
-            conflicts.settle(folder, entrant.part.name)
     return folder.pending.admit(entrant.part)
 
 
@@ -131,12 +128,13 @@ def _compared(folder: Folder, entrant: Entrant) -> Said:
     return Said.EXISTS if known is not None and known.wish() == mine.wish() else Said.CONFLICT
 
 
-def refuse_foreign(folder: Folder, tasks: Sequence[Task]) -> None:
-    """Conflict if another program has a file under the very name of one of these that cannot be registered."""
-    for task in tasks:
-        path = folder.layout.ready_path(folder.layout.named(task))
-        there = folder.files.stat(path)
-        opened = folder.files.stat(path_of(paths.OPEN, task.id))
-        if there is not None and opened is None and folder.is_young(there):
-            told = f"{task.id} exists already: another program has a file of this name"
-            raise Conflict(told, hint="Choose another id.", id=task.id)
+def make_known(folder: Folder, task: Task) -> None:
+    """Register what another program has under the very name of a task: it keeps its id. Conflict if it cannot be."""
+    name = folder.ready_name(task)
+    if folder.files.stat(folder.ready_path(name)) is None or folder.is_known(task.id):
+        return
+    with folder.lock.hold("put"):
+        conflicts.settle(folder, name)
+    if not folder.is_known(task.id):
+        told = f"{task.id} exists already: another program has a file of this name"
+        raise Conflict(told, hint="Choose another id.", id=task.id)

@@ -67,7 +67,11 @@ class FolderStore:
         self._claiming, self._reading = self.clock.mutex(), self.clock.mutex()
         self._introduced: set[tuple[str, float]] = set()
         self._members: set[str] = set()
+        #: Ids that are reserved for this process, and those that it gave out last.
         self._ids: list[str] = []
+        self._given: frozenset[str] = frozenset()
+        #: Tasks that were vetted and not put yet, by identity, with their names and bytes.
+        self._spelt: dict[int, tuple[Task, Task, bytes]] = {}
         self._block = 1
 
     # -- tasks -------------------------------------------------------------------------------------------------------
@@ -84,6 +88,7 @@ class FolderStore:
                     self._ids += ids.allot(self.folder, block)
                 self._block = min(2 * self._block, LARGEST_BLOCK)
             given, self._ids = self._ids[: len(parents)], self._ids[len(parents) :]
+            self._given = frozenset(given)
             return given
 
     @verb
@@ -92,13 +97,19 @@ class FolderStore:
         for task in tasks:
             for need in task.needs:
                 check_word(need, "need")
-        put.vet(self.folder, tasks)
-        put.refuse_foreign(self.folder, tasks)
+        spelt = put.vet(self.folder, tasks)
+        for task, _ in spelt:
+            if task.id not in self._given:
+                put.make_known(self.folder, task)
+        self._spelt = {id(task): (task, *one) for task, one in zip(tasks, spelt, strict=True)}
 
     @verb
     def put(self, tasks: Sequence[Task]) -> list[Said]:
         """Put tasks."""
-        return put.put(self.folder, tasks)
+        spelt, self._spelt = self._spelt, {}
+        kept = (spelt.get(id(task)) for task in tasks)  # as they were vetted, if that was just now
+        named = [one[1:] if one else put.vet(self.folder, [task])[0] for task, one in zip(tasks, kept, strict=True)]
+        return put.put(self.folder, named)
 
     @verb
     def claim(self, want: Want) -> list[Claim]:

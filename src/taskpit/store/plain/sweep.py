@@ -14,8 +14,8 @@ a claimed file of a task that has ended        nobody needs to run it           
 a claimed file of an unknown id                made and claimed by hand            registered                     sweep
 a result, and open/<id>                        power loss between two names        open/ to ended/                sweep
 ended/<id> without a result                    death while a result was learned    back to open/                  sweep
-open/<id>~put without open/<id>                death while bytes were replaced     the task as it was put         sweep
-open/<id>~stop of a task that has ended        nobody is asked any more            removed                        sweep
+ended/<id>~put without open/<id>, ended/<id>   death while bytes were replaced     the task as it was put         sweep
+open/<id>~stop ~beside of a task that ended    nobody is asked any more            removed                        sweep
 a folder is missing or is something else       removed by hand                     made again                     fix
 open/<id> with no other name                   its file was removed by hand        linked to its ready name       fix
 a result that is not visible                   removed by hand                     linked to its name again       fix
@@ -161,7 +161,7 @@ class _Survey:
         """Half of an end: power was lost between two names, or a process died while it learned a result."""
         folder = self._folder
         opened, ended = set(self._files.names(paths.OPEN)), set(self._files.names(paths.ENDED))
-        if not ended and not any(name.endswith("~put") for name in opened):
+        if not ended:
             return
         tokens = {spot.id for change in folder.pending.listing()[0] if (spot := folder.ready_spot(change.token.name))}
         verdicts = {name.partition("~")[0] for name in ended if name.partition("~")[2] in tuple(Verdict)}
@@ -170,7 +170,7 @@ class _Survey:
             yield Case("put right", task_id, "it has ended", lambda i=task_id: self._end(i))  # type: ignore[misc]
         for task_id in sorted(plain - verdicts - tokens):
             yield Case("put right", task_id, "its result is gone", lambda i=task_id: self._reopen(i))  # type: ignore[misc]
-        for name in sorted(name for name in opened if name.endswith("~put")):
+        for name in sorted(name for name in ended if name.endswith("~put")):
             task_id = name[:-4]
             if task_id not in opened and task_id not in tokens | plain:
                 yield Case("put right", task_id, "as it was put", lambda i=task_id: self._restore_put(i))  # type: ignore[misc]
@@ -194,7 +194,7 @@ class _Survey:
     def _restore_put(self, task_id: str) -> str | None:
         if self._folder.is_known(task_id) or self._folder.pending.is_pending(task_id):
             return None
-        return "" if self._files.replace(paths.open_path(task_id, "~put"), paths.open_path(task_id)) else None
+        return "" if self._files.move(paths.ended_path(task_id, "~put"), paths.open_path(task_id)) else None
 
     def _results(self) -> Iterator[Case]:
         """Results of other programs, and ours that they replaced."""
@@ -375,7 +375,8 @@ class _Survey:
 
     def _marks(self) -> Iterator[Case]:
         for name in self._files.names(paths.OPEN):
-            if name.endswith("~stop") and is_word(name[:-5]) and self._folder.verdict(name[:-5]) is not None:
+            task_id, mark, _ = name.partition("~")
+            if mark and is_word(task_id) and self._folder.verdict(task_id) is not None:
                 self._files.remove(f"{paths.OPEN}/{name}")  # nothing is out of order: no worker reads it any more
         yield from ()
 
