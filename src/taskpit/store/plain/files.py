@@ -48,6 +48,8 @@ UNSUPPORTED = (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)
 #: Filesystems by the number that statfs tells.
 EXT4, XFS, BTRFS, TMPFS, OVERLAY, F2FS = 0xEF53, 0x58465342, 0x9123683E, 0x01021994, 0x794C7630, 0xF2F52010
 LOCAL = frozenset((EXT4, XFS, BTRFS, TMPFS, OVERLAY, F2FS, 0x2FC12FC1, 0xCA451A4E))
+#: What is no name in a folder.
+DOTS = frozenset(("", ".", ".."))
 #: A folder that was opened is compared with its path again after this many seconds.
 COMPARE_AFTER = 1.0
 #: inotify: closed after writing, moved from and to, made, removed; the queue of events overflowed; the folder is gone.
@@ -479,9 +481,12 @@ class Files:
 
     def _at(self, path: str) -> tuple[_Folder, str]:
         folder, _, name = path.rpartition("/")
-        if name in ("", ".", ".."):
+        if name in DOTS:
             raise OSError(errno.EINVAL, "not a name in the queue", path)
-        return self.folder(folder), name
+        held = self._folders.get(folder)
+        if held is None or time.monotonic() - held.compared >= COMPARE_AFTER:
+            held = self._open_dir(folder)
+        return held, name
 
     def folder(self, path: str) -> _Folder:
         """Return the open folder of this path; for this module alone."""
