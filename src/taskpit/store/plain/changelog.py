@@ -97,7 +97,7 @@ class Changelog:
         events = (decode(one) for one in data.split(b"\n") if needle in one)
         return [event for event in events if event is not None and event.task_id == task_id]
 
-    def is_told(self, change: str) -> bool:
+    def is_logged(self, change: str) -> bool:
         """Tell whether a line near the end tells of this change."""
         return quote(change).encode() in self._files.piece(CHANGELOG, -TAIL, TAIL)[0]
 

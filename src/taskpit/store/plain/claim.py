@@ -12,7 +12,6 @@ from taskpit.model import Claim, State, Task, Want
 from taskpit.rules import Use
 from taskpit.schema import is_word
 from taskpit.store.plain import conflicts, paths
-from taskpit.store.plain.changelog import DIGEST
 from taskpit.store.plain.files import Stat
 from taskpit.store.plain.folder import Folder, Unreadable
 from taskpit.store.plain.paths import Token, part_of
@@ -124,7 +123,11 @@ class Claimer:
                 if here is None or spot is None or len(taken) == want.count:
                     continue
                 with suppress(FileNotFoundError, Unreadable):
-                    task = self._folder.load(spot)
+                    data, read = self._folder.read(spot.path)
+                    task = self._folder.parse(spot, data)
+                    if self._folder.is_damaged(spot, data, read):
+                        conflicts.settle(self._folder, name)
+                        continue
                     one = self._take(spot, task, here, want) if self._fits(task, want) else None
                     taken += [one] if one is not None else []
         return taken
@@ -197,7 +200,7 @@ class Claimer:
         return True
 
     def _read(self, taken: Taken, want: Want) -> Claim | None:
-        """Read what was claimed. Another file than the one that was judged goes back; damaged bytes are set aside."""
+        """Read what was claimed. Another file than the one that was judged goes back."""
         folder, spot = self._folder, taken.spot
         claimed = spot.replace(state=State.CLAIMED, worker=taken.fence)
         path = folder.layout.claimed_path(spot, taken.fence)
@@ -214,9 +217,6 @@ class Claimer:
         same = folder.layout.guarded or read.st_ino == taken.judged.st_ino
         if not same or not (want.even_held or self._still_fits(task)):
             self._give_back(spot, taken.fence)
-            return None
-        if not folder.layout.guarded and is_damaged(folder, task.id, data, taken.judged.st_mtime):
-            set_damaged_aside(folder, task.id, path)
             return None
         return Claim(
             task=task,
@@ -291,32 +291,3 @@ def in_use(folder: Folder) -> Use:
 def excluded(task: Task, use: Use) -> str:
     """Return why a task may not run next to those; empty if it may."""
     return rules.in_the_way(task, use.running) or rules.over_limit(task, use)[0]
-
-
-def is_damaged(folder: Folder, task_id: str, data: bytes, modified: float) -> bool:
-    """Tell whether bytes are not those that were written under this mtime of ours: then no program has changed them."""
-    if paths.is_dated(modified, data):
-        return False
-    for event in reversed(folder.log.recent(task_id)):
-        size, _, crc = str(event.extra.get(DIGEST, "")).partition("-")
-        if crc and event.did != "completed_task":
-            known = int(crc, 16)
-            ours = abs(modified % 1 - known % paths.STEPS * paths.STEP) < paths.STEP / 2
-            return ours and (f"{len(data)}", paths.checksum(data)) != (size, known)
-    return False
-
-
-def set_damaged_aside(folder: Folder, task_id: str, path: str) -> None:
-    """Quarantine a damaged file under all of its names; the task as it was put comes back, if that was kept."""
-    with folder.lock.hold("claim"):
-        here = folder.files.stat(path)
-        if here is None or folder.set_aside(path, f"the bytes of {task_id} are damaged", here) is None:
-            return
-        opened = folder.files.stat(paths.open_path(task_id))
-        if opened is not None and opened.st_ino == here.st_ino:
-            folder.files.remove(paths.open_path(task_id))
-            if folder.files.replace(paths.ended_path(task_id, "~put"), paths.open_path(task_id)):
-                original = folder.original(task_id)
-                if original is not None:
-                    named = folder.layout.named(original)
-                    folder.files.link(paths.open_path(task_id), folder.layout.ready_path(named))

@@ -5,6 +5,7 @@ row here; the first that fits decides. A file of another program is left alone u
 
 ready file                                       what happens to it
 not a regular file, or not readable as a task    quarantined
+other bytes under an mtime that we set           damaged: quarantined; the task is missing, its id known
 empty                                            waits for its writer
 its task has a result of another program         the result is learned, the file is quarantined
 one more name of the claimed or pending file     that name is removed
@@ -67,6 +68,13 @@ def settle(folder: Folder, name: str) -> Stat | None:
 
 def _twin(folder: Folder, spot: Spot, here: Stat) -> Stat | None:
     """Take away this name of the registered file if it has another one that counts more."""
+    with suppress(OSError, Invalid):
+        data, read = folder.read(spot.path)
+        if folder.is_damaged(spot, data, read):
+            folder.set_aside(
+                spot.path, f"the bytes of {spot.id} are damaged: they are not those that were written", here
+            )
+            return None
     if here.st_nlink == 2:
         return here
     tokens = [change.token.path for change in folder.pending.listing()[0]]
@@ -75,7 +83,7 @@ def _twin(folder: Folder, spot: Spot, here: Stat) -> Stat | None:
     for path in (*others, *sorted(one for one in ready if one < spot.path)):
         there = folder.files.stat(path)
         if there is not None and there.st_ino == here.st_ino:
-            _drop_name(folder, spot.path, here)
+            drop_name(folder, spot.path, here)
             return None
     return here
 
@@ -143,6 +151,10 @@ def _is_ended(folder: Folder, task_id: str) -> bool:
 
 def _finished(folder: Folder, spot: Spot, here: Stat) -> Stat | None:
     """Settle a ready file of a task that has ended."""
+    ended = folder.files.stat(paths.ended_path(spot.id))
+    if ended is not None and ended.st_ino == here.st_ino:  # an old name that a power loss left
+        drop_name(folder, spot.path, here)
+        return None
     verdict = folder.verdict(spot.id)
     if verdict is None:  # a death while a result was learned that was taken back since
         folder.keep_late(paths.ended_path(spot.id), spot.id, folder.nonce())
@@ -202,7 +214,7 @@ def move_judged(folder: Folder, path: str, target: str, judged: Stat) -> bool:
     return False
 
 
-def _drop_name(folder: Folder, path: str, judged: Stat) -> None:
+def drop_name(folder: Folder, path: str, judged: Stat) -> None:
     """Remove one of several names of a file, unless another file has it by now."""
     scratch = f"{paths.PENDING}/{folder.nonce()}.twin"
     if move_judged(folder, path, scratch, judged):

@@ -516,8 +516,8 @@ class Files:
             root = os.fstat(self.folder("").fd)
             shared = root.st_mode & modes.S_IWGRP and root.st_mode & modes.S_ISGID
             if found.stat.st_uid != root.st_uid and not (shared and found.stat.st_gid == root.st_gid):
-                told = f"this folder of the queue belongs to another user (uid {found.stat.st_uid})"
-                raise PermissionError(errno.EPERM, told, folder)
+                message = f"this folder of the queue belongs to another user (uid {found.stat.st_uid})"
+                raise PermissionError(errno.EPERM, message, folder)
         if held is not None:
             self._forget(folder)
         self._folders[folder] = found
@@ -812,8 +812,8 @@ def _open_beneath(root: int, folder: str) -> int:
 
 def _folder_error(error: OSError, folder: str) -> OSError:
     if error.errno in (errno.ELOOP, errno.ENOTDIR, errno.EXDEV, errno.EMLINK):
-        told = "a link or a file is in the place of a folder of the queue"
-        return NotADirectoryError(errno.ENOTDIR, told, folder)
+        message = "a link or a file is in the place of a folder of the queue"
+        return NotADirectoryError(errno.ENOTDIR, message, folder)
     return OSError(error.errno, os.strerror(error.errno or 0), folder)
 
 

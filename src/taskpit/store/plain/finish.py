@@ -149,7 +149,9 @@ class Finisher:
         """Take the claimed file: the one call that decides. False if the claim is over."""
         folder, claim = self._folder, draft.end.claim
         judged = self.judged.pop(claim.fence, None) if not claim.since else None
-        if folder.layout.guarded and (self._is_strange(draft.path) or not self._is_held(claim, draft.path)):
+        if folder.layout.guarded and not self._is_held(claim, draft.path):
+            return False
+        if folder.layout.guarded and judged is None and self._is_strange(draft.path):
             return False
         if not folder.files.move(draft.path, draft.token.path):
             return False

@@ -15,7 +15,7 @@ from taskpit.layouts.layout import NEVER
 from taskpit.model import State, Task, Verdict
 from taskpit.schema import path_of
 from taskpit.store.plain import paths
-from taskpit.store.plain.changelog import Changelog, line
+from taskpit.store.plain.changelog import DIGEST, Changelog, line
 from taskpit.store.plain.files import Files, NotAFile, Stat, TooBig
 from taskpit.store.plain.lock import QueueLock
 from taskpit.store.plain.paths import LARGEST_RESULT
@@ -158,6 +158,23 @@ class Folder:
             beside = b""
         return self.layout.load(spot, data, beside)
 
+    def is_damaged(self, spot: Spot, data: bytes, status: Stat) -> bool:
+        """Tell whether bytes are not those that were written under the file's mtime, which is one of ours.
+
+        Another program that changes the bytes also changes the mtime. A file that is changed while it is read is none.
+        """
+        if paths.is_dated(status.st_mtime, data):
+            return False
+        for event in reversed(self.log.recent(spot.id)):
+            size, _, crc = str(event.extra.get(DIGEST, "")).partition("-")
+            if crc and event.did != "completed_task":
+                known = int(crc, 16)
+                ours = paths.is_dated_by(status.st_mtime, known)
+                differs = (str(len(data)), paths.checksum(data)) != (size, known)
+                now = self.files.stat(spot.path) if ours and differs else None
+                return now is not None and (now.st_ino, now.st_mtime_ns) == (status.st_ino, status.st_mtime_ns)
+        return False
+
     def spell(self, task: Task, slack: int = 0) -> bytes:
         """Spell a task's bytes, once it is sure that they are read back as meant. Invalid or TooLarge."""
         self.layout.check_id(task.id)
@@ -183,14 +200,17 @@ class Folder:
 
     def original(self, task_id: str) -> Task | None:
         """Read the task as it was put, or as much of it as is left."""
-        places = (paths.ended_path(task_id, "~put"), paths.open_path(task_id), paths.ended_path(task_id))
+        put, found = paths.ended_path(task_id, "~put"), None
         spot = Spot(state=State.READY, id=task_id)
-        for place in places:
+        for place in (put, paths.open_path(task_id), paths.ended_path(task_id)):
             try:
-                return self.layout.load(spot, self.read(place)[0])
+                found = self.layout.load(spot, self.read(place)[0])
             except (FileNotFoundError, Invalid):
                 continue
-        return None
+            break
+        if found is not None and place != put and self.files.stat(put) is not None:
+            return self.original(task_id)  # it was changed between the two looks
+        return found
 
     # -- steps -------------------------------------------------------------------------------------------------------
 
@@ -217,6 +237,10 @@ class Folder:
             self.move(source, target)
         except FileExistsError:  # a crash came between; both names are of one file
             self.files.remove(source)
+        if self.durable:
+            self.files.sync(target)
+        if self.durable and not self.ordered and self.files.stat(target) is not None:
+            self.files.sync_dir(paths.LATE)
         return target
 
     def set_aside(self, path: str, reason: str, judged: Stat | None = None) -> str | None:

@@ -1,7 +1,7 @@
 """Ids of new tasks, and which task a few letters mean.
 
 `.taskpit/next` has the next number: a hint, read and written under the lock, that never falls. The link to open/<id>
-decides, so a number that another program has used meanwhile is only passed over.
+decides, so a number that another program has used in the meantime is only passed over.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from taskpit.store.plain import paths
 if TYPE_CHECKING:
     from taskpit.store.plain.folder import Folder
 
-#: Numbers from here on are nobody's count: ids after them would be too long.
+#: Numbers from here on are no count of ours: ids after them would be too long.
 BEYOND = 10**15
 #: Letters of a random id; a first one that is no digit keeps it apart from numbers.
 LETTERS, FIRST = 6, "abcdefghjkmnpqrstvwxyz"

@@ -137,7 +137,7 @@ class Clocks(NamedTuple):
     monotonic: float
 
     def is_even(self, offset: float) -> bool:
-        """Tell whether nobody has set the wall clock since."""
+        """Tell whether the wall clock was not set since."""
         return abs(self.wall - self.monotonic - offset) < JUMP
 
 
@@ -210,7 +210,7 @@ class Judge:
         mine = boots.pop(clock.boot(), {})
         before, even_since = mine.get("claims", {}), mine.get("since", clock.now())
         if abs(mine.get("offset", offset) - offset) >= JUMP:
-            even_since = clock.now()  # somebody set the clock: older times mean nothing
+            even_since = clock.now()  # the clock was set: older times mean nothing
         now: dict[str, list[float]] = {}
         found = []
         for spot, status, lease in claims:
@@ -219,8 +219,8 @@ class Judge:
             first = seen[2] if seen and seen[:2] == sign else seen_now
             now[spot.path] = [*sign, first]
             last = max(status.st_mtime, status.st_ctime)  # a foreign `mv` keeps the mtime of an old task
-            told = clocks.is_even(offset) and even_since <= last < clocks.wall - lease
-            if clocks.monotonic - first >= lease or told:
+            expired = clocks.is_even(offset) and even_since <= last < clocks.wall - lease
+            if clocks.monotonic - first >= lease or expired:
                 found.append((spot, f"{spot.worker or 'its worker'} gave no sign for {say_duration(lease)}", status))
         kept = {**dict(list(boots.items())[-BOOTS:])}
         kept[clock.boot()] = {"offset": offset, "since": even_since, "claims": now}

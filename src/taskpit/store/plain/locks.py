@@ -6,7 +6,7 @@ when it is whole, an expired one replaced in one step. A worker that was stopped
 another's name or number when it comes back.
 
 A lock of ours has expired by its own words if the clock has run evenly since it was written. Else, and a stranger's,
-the file must be unchanged for a whole lease of a clock that nobody can set.
+the file must be unchanged for a whole lease of a clock that cannot be set.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from taskpit.workers import base
 
 #: Bytes of a lock file that makes sense.
 LIMIT = 64 * 1024
-#: How long a lock may be held that tells nobody's kind, in seconds: as long as a person's.
+#: How long a lock may be held whose holder has no known kind, in seconds: as long as a person's.
 LONGEST = 8 * 3600.0
 #: What a fence says before anybody had the name.
 EMPTY: dict[str, Any] = {
@@ -136,9 +136,9 @@ class Named:
         folder, clock = self._folder, self._folder.clock
         times = {"acquired": float(int(wanted.acquired)), "expires": float(math.ceil(wanted.expires))}
         lock = wanted.replace(number=number, **times)
-        told = {"number": number, "holder": lock.holder, "acquired": lock.acquired}
+        fields = {"number": number, "holder": lock.holder, "acquired": lock.acquired}
         lease = wanted.expires - clock.now()
-        self._write({**EMPTY, **told, "lease": lease, "boot": clock.boot(), "offset": clock.offset()})
+        self._write({**EMPTY, **fields, "lease": lease, "boot": clock.boot(), "offset": clock.offset()})
         scratch = f"{paths.LOCKS}/{self.name}~{folder.nonce()}"
         folder.files.create(scratch, lock_text.dump(lock), sync=folder.durable)
         if before is None:

@@ -139,7 +139,12 @@ def dated(now: float, data: bytes) -> float:
 
 def is_dated(modified: float, data: bytes) -> bool:
     """Tell whether an mtime is one that `dated` gave to these very bytes."""
-    return abs(modified % 1 - crc32(data) % STEPS * STEP) < STEP / 2
+    return is_dated_by(modified, crc32(data))
+
+
+def is_dated_by(modified: float, crc: int) -> bool:
+    """Tell the same for bytes of which only the checksum is known."""
+    return abs(modified % 1 - crc % STEPS * STEP) < STEP / 2
 
 
 def checksum(data: bytes) -> int:

@@ -119,8 +119,8 @@ class Pending:
     def settle(self, parts: Sequence[tuple[Part, bytes]], *folders: str) -> None:
         """Flush what was decided. A part that is gone was used by another process, which had flushed it.
 
-        Parts that the disk refused are written again before the error is raised: asked to flush them once more it would
-        claim success.
+        Parts that the disk refused are written again in place before the error is raised: asked to flush them once more
+        it would claim success.
         """
         folder = self._folder
         if not folder.durable:
@@ -134,8 +134,8 @@ class Pending:
         except OSError:
             for part, data in parts:
                 with suppress(OSError):
-                    if self._files.remove(part.path):
-                        self._files.create(part.path, data)
+                    if self._files.stat(part.path) is not None:
+                        self._files.write_at(part.path, 0, data, cut=True)
             raise
 
     # -- completing what others left ---------------------------------------------------------------------------------
@@ -248,7 +248,7 @@ class Pending:
     def show(self, change: Change, line: bytes = b"", task: Task | None = None, *, fresh: bool = False) -> bool:
         """Carry out a change that was decided, as far as it is not yet. False if another program's result stands.
 
-        The process that decided it passes the line to log; another one logs only what was not told. `fresh`: it was
+        The process that decided it passes the line to log; another one logs only what was not logged. `fresh`: it was
         decided in this very hold of the lock.
         """
         kind = change.token.kind.partition(".")[0]
@@ -270,10 +270,10 @@ class Pending:
             self._show_back(change.token)
         return True
 
-    def show_put(self, part: Part, line: bytes = b"", *, told: bool = False) -> None:
+    def show_put(self, part: Part, line: bytes = b"", *, logged: bool = False) -> None:
         """Log a put that was decided and move its file to the ready ones."""
         task_id = self._id(part.name)
-        if not told and not (line or self._folder.log.is_told(part.nonce)):
+        if not logged and not (line or self._folder.log.is_logged(part.nonce)):
             line = self._folder.line("added_task", task_id, details="found half way", **self._marks(part))
         if line:
             self._folder.log.append(line)
@@ -507,10 +507,10 @@ class Pending:
             if (known is not None and mine is not None and known.st_ino == mine.st_ino) or self.admit(part):
                 details = f"{SPLIT_FROM}{task_id}"
                 nonce = f"{part.nonce}.{self._id(part.name)}"
-                told = self._folder.log.is_told(nonce)
+                logged = self._folder.log.is_logged(nonce)
                 more = {DIGEST: f"{part.size}-{part.crc:08x}", CHANGE: nonce}
-                line = b"" if told else self._folder.line("added_task", self._id(part.name), details=details, **more)
-                self.show_put(part, line, told=True)
+                line = b"" if logged else self._folder.line("added_task", self._id(part.name), details=details, **more)
+                self.show_put(part, line, logged=True)
             else:
                 self._files.remove(part.path)
         for kind, part in change.parts.items():
@@ -546,7 +546,7 @@ class Pending:
                 return
 
     def _tell(self, change: Change, line: bytes) -> None:
-        if not line and not self._folder.log.is_told(change.token.nonce):
+        if not line and not self._folder.log.is_logged(change.token.nonce):
             kind = change.token.kind.partition(".")[0]
             action = ACTIONS.get(kind, "retried_task" if "try" in change.parts else "released_task")
             more = {CHANGE: change.token.nonce, **self._digest_of(change)}

@@ -81,7 +81,7 @@ def _put_chunk(folder: Folder, entrants: Sequence[Entrant]) -> list[Said]:
         if not folder.durable and mine:
             folder.log.append(b"".join(one.line for one in mine))
             for one in mine:
-                folder.pending.show_put(one.part, told=True)
+                folder.pending.show_put(one.part, logged=True)
     if folder.durable and mine:
         pending.settle([(one.part, one.data) for one in mine])
         with folder.lock.hold("put"):
@@ -102,7 +102,7 @@ def _show(folder: Folder, entrants: Sequence[Entrant]) -> None:
     if here:
         folder.log.append(b"".join(one.line for one in here))
     for one in here:
-        folder.pending.show_put(one.part, told=True)
+        folder.pending.show_put(one.part, logged=True)
 
 
 def _restore(folder: Folder, task_id: str) -> None:
@@ -136,5 +136,5 @@ def make_known(folder: Folder, task: Task) -> None:
     with folder.lock.hold("put"):
         conflicts.settle(folder, name)
     if not folder.is_known(task.id):
-        told = f"{task.id} exists already: another program has a file of this name"
-        raise Conflict(told, hint="Choose another id.", id=task.id)
+        message = f"{task.id} exists already: another program has a file of this name"
+        raise Conflict(message, hint="Choose another id.", id=task.id)

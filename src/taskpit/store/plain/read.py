@@ -18,7 +18,7 @@ from taskpit.model import UNREAD, Card, Page, Result, State, Task, Try, Verdict
 from taskpit.rules import held, held_in_circle
 from taskpit.schema import is_word, path_of
 from taskpit.store.plain import paths
-from taskpit.store.plain.claim import excluded, in_use, is_damaged
+from taskpit.store.plain.claim import excluded, in_use
 from taskpit.store.plain.folder import Folder
 from taskpit.store.plain.ids import waiting
 from taskpit.store.plain.leases import Judge
@@ -125,7 +125,7 @@ class Reader:
         except Invalid as error:
             why = f"{UNREAD}: {error.message}"
             return Card(task=stub(spot), state=State.READY, held=why, barred=why)
-        if is_damaged(folder, spot.id, data, status.st_mtime):
+        if folder.is_damaged(spot, data, status):
             why = f"{UNREAD}: its bytes are damaged"
             return Card(task=task, state=State.READY, held=why, barred=why)
         return Card(task=task, state=State.READY, held=self._held(task, look))

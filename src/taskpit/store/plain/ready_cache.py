@@ -147,7 +147,10 @@ class ReadyCache:
         try:
             data, read = self._folder.read(spot.path)
             task = self._folder.parse(spot, data)
+            sound = paths.is_dated(read.st_mtime, data) or not self._folder.is_damaged(spot, data, read)
         except (OSError, Invalid):
+            sound = False
+        if not sound:
             self.odd.add(name)
             return False
         rank = (*order(task), name)

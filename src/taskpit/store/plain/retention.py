@@ -43,8 +43,8 @@ def _logs(folder: Folder, *, dry_run: bool) -> Iterator[Mend]:
         if not dry_run:
             line = _summary(folder, name, path, status.st_size, now)
             before, _, after = line.partition(iso(now).encode())
-            told = folder.files.piece(layout.digest, -LOG_READ, LOG_READ)[0].splitlines(keepends=True)
-            if not any(one.startswith(before) and one.endswith(after) for one in told):  # else a process died here
+            known = folder.files.piece(layout.digest, -LOG_READ, LOG_READ)[0].splitlines(keepends=True)
+            if not any(one.startswith(before) and one.endswith(after) for one in known):  # else a process died here
                 folder.make_place(layout.digest)
                 folder.files.append(layout.digest, line)
             folder.files.remove(path)
@@ -154,8 +154,10 @@ def archive(folder: Folder, older: float, *, dry_run: bool) -> list[Mend]:
         hint = "Results can be archived in a pit and in a mailbox."
         raise Invalid(f"a {folder.layout.name} keeps its results where its own index says", hint=hint)
     if folder.config.git == "track":
-        told = "git's commits have the results of this queue where they are; in its archive they would not be committed"
-        raise Invalid(told, hint="Nothing was moved. Other checkouts would no longer know what is done.")
+        message = (
+            "git's commits have the results of this queue where they are; in its archive they would not be committed"
+        )
+        raise Invalid(message, hint="Nothing was moved. Other checkouts would no longer know what is done.")
     with folder.lock.hold("archive"):
         moved = [mend for mend in _old(folder, older) if dry_run or _archive_one(folder, mend)]
         if moved and not dry_run:

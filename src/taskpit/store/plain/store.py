@@ -19,6 +19,7 @@ from taskpit.store.plain.files import Files
 from taskpit.store.plain.finish import Finisher
 from taskpit.store.plain.folder import Unreadable
 from taskpit.store.plain.leases import Judge, Member, introduce, join
+from taskpit.store.plain.manifest import Manifest
 from taskpit.store.plain.paths import stub
 from taskpit.store.plain.pending import open_folder
 from taskpit.store.plain.read import Reader, state_of
@@ -62,6 +63,7 @@ class FolderStore:
         self._finisher = Finisher(self.folder)
         self._judge = Judge(self.folder)
         self._reader = Reader(self.folder, ReadyCache(self.folder), self._judge)
+        self._manifest = Manifest(self.folder) if layout.manifest else None
         self._waiter = Waiter(self.folder, self._cache)
         #: One thread at a time looks at what is ready: looking also learns.
         self._claiming, self._reading = self.clock.mutex(), self.clock.mutex()
@@ -109,19 +111,33 @@ class FolderStore:
         spelt, self._spelt = self._spelt, {}
         kept = (spelt.get(id(task)) for task in tasks)  # as they were vetted, if that was just now
         named = [one[1:] if one else put.vet(self.folder, [task])[0] for task, one in zip(tasks, kept, strict=True)]
-        return put.put(self.folder, named)
+        try:
+            return put.put(self.folder, named)
+        finally:
+            self._changed()
+
+    def _changed(self, *, now: bool = False) -> None:
+        """Update the index that coordinators of this layout read."""
+        if self._manifest is not None:
+            self._manifest.refresh(now=now)
 
     @verb
     def claim(self, want: Want) -> list[Claim]:
         """Claim up to `want.count` tasks."""
         self._introduce(want.worker, want.lease)
         with self._claiming:
-            return self._claimer.claim(want)
+            claims = self._claimer.claim(want)
+        if claims:
+            self._changed()
+        return claims
 
     @verb
     def renew(self, held: Sequence[Claim], lease: float) -> list[Said]:
         """Stamp claimed files by path, without the lock; a name that is gone is a claim that is over."""
-        return [self._renew(claim, lease) for claim in held]
+        said = [self._renew(claim, lease) for claim in held]
+        if self._manifest is not None:
+            self._manifest.catch_up()
+        return said
 
     def _renew(self, claim: Claim, lease: float) -> Said:
         folder = self.folder
@@ -153,12 +169,17 @@ class FolderStore:
     @verb
     def finish(self, ends: Sequence[End]) -> list[Said]:
         """End claims."""
-        return self._finisher.finish(ends)
+        try:
+            return self._finisher.finish(ends)
+        finally:
+            self._changed()
 
     @verb
     def reopen(self, tasks: Sequence[Task]) -> list[Said]:
         """Make failed tasks ready again."""
-        return [self._finisher.reopen(task) for task in tasks]
+        said = [self._finisher.reopen(task) for task in tasks]
+        self._changed()
+        return said
 
     @verb
     def stop(self, ids: Sequence[str]) -> None:
@@ -172,6 +193,8 @@ class FolderStore:
     def wait(self, timeout: float) -> bool:
         """Sleep until something may have become ready, or for so many seconds."""
         self.folder.lock.check_process()
+        if self._manifest is not None:
+            self._manifest.catch_up()
         with self._claiming:
             watch, begins = self._cache.watch()
         return begins or self._waiter.wait(watch, timeout)
@@ -261,12 +284,18 @@ class FolderStore:
     @verb
     def mend(self, *, dry_run: bool = False) -> list[Mend]:
         """Repair what a crash or another program left undone."""
-        return sweep.sweep(self.folder, dry_run=dry_run)
+        found = sweep.sweep(self.folder, dry_run=dry_run)
+        if not dry_run:
+            self._changed(now=True)
+        return found
 
     @verb
     def fix(self, *, dry_run: bool = False) -> list[Mend]:
         """Repair that, and what needs a person's word."""
-        return sweep.fix(self.folder, dry_run=dry_run)
+        found = sweep.fix(self.folder, dry_run=dry_run)
+        if not dry_run:
+            self._changed(now=True)
+        return found
 
     @verb
     def check(self) -> list[Mend]:
@@ -353,7 +382,7 @@ class FolderStore:
     # -- workers and the store itself --------------------------------------------------------------------------------
 
     def _introduce(self, worker: str, lease: float) -> None:
-        """Leave a record before the first claim: by it our claims are told from foreign ones."""
+        """Leave a record before the first claim: by it our claims are distinguished from foreign ones."""
         key = (worker, lease)
         if key not in self._introduced and worker not in self._members:
             introduce(self.folder, worker, lease)
@@ -390,6 +419,8 @@ class FolderStore:
             with self.folder.lock.hold("allot"):
                 ids.give_back(self.folder, self._ids)
             self._ids = []
+        if self._manifest is not None:
+            self._manifest.catch_up()
         self._cache.close()
         self._reader.close()
         self.folder.lock.close()

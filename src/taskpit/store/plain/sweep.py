@@ -1,7 +1,7 @@
 """The invariants of a queue's folder: what is seen, what it means, what cures it.
 
 A sweep cures what a crash or another program in good faith left; it runs by itself while people work in the folder, so
-it leaves alone what somebody may have meant. `fix` cures that, too: a person has asked. Each cure looks again under the
+it leaves alone what a person may have meant. `fix` cures that, too: a person has asked. Each cure looks again under the
 lock, deletes no content, and is safe while workers live.
 
 seen                                           meaning                             cure
@@ -10,12 +10,12 @@ a part older than an hour without a token      its process died before deciding 
 a ready file that is not plainly its task      see `conflicts`                     settled there                  sweep
 an entry that says a task has ended            another program finished it         learned                        sweep
 ~done where another file is visible            another program replaced it         theirs late, ours back         sweep
-a claimed file of a task that has ended        nobody needs to run it              quarantined                    sweep
+a claimed file of a task that has ended        it need not run any more           quarantined                    sweep
 a claimed file of an unknown id                made and claimed by hand            registered                     sweep
 a result, and open/<id>                        power loss between two names        open/ to ended/                sweep
 ended/<id> without a result                    death while a result was learned    back to open/                  sweep
 ended/<id>~put without open/<id>, ended/<id>   death while bytes were replaced     the task as it was put         sweep
-open/<id>~stop ~beside of a task that ended    nobody is asked any more            removed                        sweep
+open/<id>~stop ~beside of a task that ended    there is no worker to ask any more  removed                        sweep
 a folder is missing or is something else       removed by hand                     made again                     fix
 open/<id> with no other name                   its file was removed by hand        linked to its ready name       fix
 a result that is not visible                   removed by hand                     linked to its name again       fix
@@ -39,7 +39,6 @@ from taskpit.model import State, Task, Verdict
 from taskpit.schema import is_word
 from taskpit.store.plain import conflicts, paths
 from taskpit.store.plain.changelog import DIGEST, decode, digest
-from taskpit.store.plain.claim import is_damaged
 from taskpit.store.plain.files import Stat
 from taskpit.store.plain.folder import Folder, Unreadable
 from taskpit.store.plain.paths import LARGEST_RESULT
@@ -294,6 +293,10 @@ class _Survey:
         def cure() -> str | None:
             if self._folder.verdict(spot.id) is None or self._files.stat(paths.open_path(spot.id)) is not None:
                 return None
+            ended = self._files.stat(paths.ended_path(spot.id))
+            if ended is not None and ended.st_ino == status.st_ino:  # an old name that a power loss left
+                conflicts.drop_name(self._folder, spot.path, status)
+                return ""
             where = self._folder.set_aside(spot.path, f"{spot.id} is finished", status)
             return None if where is None else f"{spot.id} is finished; now {where}"
 
@@ -411,7 +414,7 @@ class _Survey:
         return "you may use it again"
 
     def by_hand(self) -> Iterator[Case]:
-        """Yield what somebody may have meant."""
+        """Yield what a person may have meant."""
         yield from self._shut()
         yield from self._torn()
         yield from self._missing()
@@ -520,7 +523,7 @@ class _Survey:
         for spot in folder.spots(folder.layout.ready, State.READY):
             with suppress(OSError, Invalid):
                 data, status = folder.read(spot.path)
-                if is_damaged(folder, spot.id, data, status.st_mtime):
+                if folder.is_damaged(spot, data, status):
                     yield Case("damaged", spot.id, f"the bytes of {spot.path} are not those that were written")
 
     def _digests(self) -> dict[str, set[str]]:

@@ -14,23 +14,26 @@ from taskpit.text import read_json
 LARGEST = 1 << 26
 
 
-def replace(folder: Folder, path: str, data: bytes) -> None:
-    """Write a small file anew, in one step for readers."""
+def replace(folder: Folder, path: str, data: bytes, *, sync: bool = False) -> None:
+    """Replace a small file, in one step for readers."""
     scratch = f"{path}~{folder.nonce()}"
     folder.make_place(path)
-    folder.files.create(scratch, data)
+    folder.files.create(scratch, data, sync=sync)
     folder.files.replace(scratch, path)
+    if sync:
+        folder.files.sync(path)
+        folder.sync_dirs(path.rpartition("/")[0])
 
 
 def paused(folder: Folder) -> str:
-    """Say who paused the queue, why and until when; empty if nobody did or its time has passed."""
+    """Say who paused the queue, why and until when; empty if it is not paused or its time has passed."""
     if folder.files.stat(paths.PAUSED) is None:
         return ""
     try:
         fields = read_json(folder.files.read(paths.PAUSED, 1 << 16)[0])
         reason, until = str(fields["reason"]), float(fields["until"])
     except (OSError, ValueError, TypeError, KeyError):
-        return "paused: the reason cannot be read"
+        return ""  # torn by a power loss: it was never acknowledged
     if until and until <= folder.clock.now():
         return ""
     return f"{reason}, until {iso(until)}" if until else reason
@@ -40,7 +43,7 @@ def pause(folder: Folder, reason: str, seconds: float, worker: str) -> None:
     """Give nothing out for so long; 0 is until `resume`."""
     until = min(folder.clock.now() + seconds, LAST) if seconds else 0.0
     fields = {"reason": f"paused by {worker}: {' '.join(reason.split())}", "until": until}
-    replace(folder, paths.PAUSED, jsontext.dumps(fields).encode("utf-8", "replace"))
+    replace(folder, paths.PAUSED, jsontext.dumps(fields).encode("utf-8", "replace"), sync=folder.durable)
     folder.tell("paused", worker=worker, details=reason)
 
 
