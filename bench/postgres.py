@@ -269,7 +269,7 @@ class Bench:
         time.sleep(1.1)
         store.claim(Want(worker="w", lease=900.0))
         self.note(f"claim, ms, {many:,} dead rows", claims(500))
-        store.wire.ask(f"DELETE FROM {store.wire.schema}.floor")  # noqa: S608 - its own name; to compare
+        store.database.execute(f"DELETE FROM {store.database.schema}.floor")  # noqa: S608 - its own name; to compare
         store._raised = time.monotonic() + 3600  # noqa: SLF001
         self.note(f"claim, ms, {many:,} dead rows, no floor", claims(200))
         line.close()

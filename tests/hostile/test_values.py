@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from functools import partial
 
 import pytest
 from boxes import make, make_fast, pit, write
@@ -15,7 +16,7 @@ from taskpit.layouts import Spot, get, yamltext
 from taskpit.model import State, Task
 from taskpit.store import index
 from taskpit.store.postgres.opening import papers_of
-from taskpit.store.postgres.row_text import result_of, task_of, try_of
+from taskpit.text import read_json
 from taskpit.worker.agent_runner import Session
 from taskpit.worker.budget import Ledger
 
@@ -264,7 +265,7 @@ def test_a_plan_that_cannot_be_is_refused_by_its_name(plan, tmp_path):
         CrewFiles(str(tmp_path)).plan(sealed=False)
 
 
-@pytest.mark.parametrize("read", [task_of, result_of, try_of])
+@pytest.mark.parametrize("read", [partial(schema.load, Task), schema.load_result, schema.load_try])
 @pytest.mark.parametrize(
     "doc",
     [
@@ -282,7 +283,7 @@ def test_a_plan_that_cannot_be_is_refused_by_its_name(plan, tmp_path):
 )
 def test_a_row_that_cannot_be_is_refused(read, doc):
     with pytest.raises((Invalid, ValueError)):
-        read(doc)
+        read(read_json(doc))
 
 
 def test_the_name_of_a_database_is_no_path():

@@ -19,7 +19,7 @@ from taskpit.keeper import sweep
 from taskpit.model import Claim, End, Result, Said, State, Task, Verdict, Want
 from taskpit.queue import Queue
 from taskpit.store.postgres import upkeep
-from taskpit.store.postgres.row_text import as_ending, as_item, as_json, as_row
+from taskpit.store.postgres.rows import as_json, end_item, plain_row, task_item
 from taskpit.testing import FakeClock
 
 LONG = bool(os.environ.get("TASKPIT_LONG"))
@@ -48,7 +48,7 @@ class Session:
     """One session that keeps its plans, and counts the rows a verb looks at."""
 
     def __init__(self, store):
-        self.schema = store.wire.schema
+        self.schema = store.database.schema
         self.name = store.address.schema
         self.line = psycopg.connect(store.address.server, autocommit=True)
 
@@ -84,10 +84,10 @@ def test_how_many_rows_each_verb_looks_at(server, store, session):
     end = End(claim=claim, result=Result(id="held", verdict=Verdict.DONE, worker=claim.fence))
     new = Task(id="new", title="new", needs=("held",), tags=("tag1",))
     other = Task(id="other", title="other", needs=("N4", "N5", "unknown"))
-    lost = as_ending(End(claim=claim.replace(task=Task(id="one", title="one"), fence="old")), 1, 0.0)
-    back = as_ending(End(claim=claim.replace(fence="older")), 2, 0.0)
-    task_id, big, key, wish, doc, by, title = as_row(Task(id="plain", title="plain"))
-    ending = as_ending(end, 0, 0.0)
+    lost = end_item(End(claim=claim.replace(task=Task(id="one", title="one"), fence="old")), 1, 0.0)
+    back = end_item(End(claim=claim.replace(fence="older")), 2, 0.0)
+    task_id, big, key, wish, doc, by, title = plain_row(Task(id="plain", title="plain"))
+    ending = end_item(end, 0, 0.0)
     fields = ("id", "fence", "mark", "seen", "verdict", "result", "attempt", "action", "details")
     wanted = ("w", [False, True], 60.0, "call", None, "{}")
     verbs = {
@@ -100,22 +100,22 @@ def test_how_many_rows_each_verb_looks_at(server, store, session):
         ),
         "put one": ("SELECT {s}.put_one(%s, %s, %s, %s, %s, %s, %s, NULL)", task_id, big, key, wish, doc, by, title),
         "plain puts": (
-            "SELECT {s}.put_plain(%s, %s, %s, %s, %s, %s, %s, NULL)",
-            *([one] for one in (task_id, big, key, wish, doc, by, title)),
+            "SELECT {s}.put_plain(%s::jsonb, NULL)",
+            as_json([(task_id, big, key.hex(), wish.hex(), doc, by, title)]),
         ),
         "small ones": (CLAIM, want(big=False)),
         "by tags": (CLAIM, want(tags=["tag0", "tag1", "tag2", "nobody"])),
         "by id": (CLAIM, want(ids=["N4"])),
-        "put": ("SELECT {s}.put(%s::json, NULL)", as_json([as_item(new)])),
-        "finish": ("SELECT {s}.finish(%s::json, false, NULL)", as_json([as_ending(end, 0, 0.0)])),
-        "renew": ("SELECT {s}.renew(%s, %s, 60, NULL)", ["held"], [claim.fence]),
+        "put": ("SELECT {s}.put(%s::jsonb, NULL)", as_json([task_item(new)])),
+        "finish": ("SELECT {s}.finish(%s::jsonb, false, NULL)", as_json([end_item(end, 0, 0.0)])),
+        "renew": ("SELECT {s}.renew(%s::jsonb, 60, NULL)", as_json([("held", claim.fence)])),
         "several": (CLAIM, want(count=5)),
-        "several puts": ("SELECT {s}.put(%s::json, NULL)", as_json([as_item(new), as_item(other, 1)])),
-        "several ends": ("SELECT {s}.finish(%s::json, false, NULL)", as_json([as_ending(end, 0, 0.0), lost, back])),
-        "said before": ("SELECT {s}.finish(%s::json, false, NULL)", as_json([lost])),
+        "several puts": ("SELECT {s}.put(%s::jsonb, NULL)", as_json([task_item(new), task_item(other, 1)])),
+        "several ends": ("SELECT {s}.finish(%s::jsonb, false, NULL)", as_json([end_item(end, 0, 0.0), lost, back])),
+        "said before": ("SELECT {s}.finish(%s::jsonb, false, NULL)", as_json([lost])),
     }
     for (table,) in server.sql("SELECT tablename FROM pg_tables WHERE schemaname = %s", store.address.schema):
-        server.sql(f"VACUUM ANALYZE {store.wire.schema}.{table}")  # now every table is known to be tiny
+        server.sql(f"VACUUM ANALYZE {store.database.schema}.{table}")  # now every table is known to be tiny
     for _ in range(7):  # each plan is made and kept
         for sql, *words in verbs.values():
             session.rows(sql, *words)
@@ -167,8 +167,8 @@ def test_what_stands_aside_is_not_walked_past(store, session):
         "claim": session.rows(CLAIM, want()),
         "tagged": session.rows(CLAIM, want(tags=["x"])),
         "end": session.rows(
-            "SELECT {s}.finish(%s::json, false, NULL)",
-            as_json([as_ending(End(claim=free, result=Result(id="free", verdict=Verdict.DONE)), 0, 0.0)]),
+            "SELECT {s}.finish(%s::jsonb, false, NULL)",
+            as_json([end_item(End(claim=free, result=Result(id="free", verdict=Verdict.DONE)), 0, 0.0)]),
         ),
     }
     assert {name: rows for name, rows in looked.items() if rows > FEW} == {}
@@ -200,7 +200,7 @@ def _buffers(store):
     with psycopg.connect(store.address.server, autocommit=True) as line:
         line.execute("SET enable_seqscan = off")
         (plan,) = line.execute(
-            f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) SELECT key FROM {store.wire.schema}.ready WHERE big = false "
+            f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) SELECT key FROM {store.database.schema}.ready WHERE big = false "
             "ORDER BY key LIMIT 1"
         ).fetchone()
     top = plan[0]["Plan"]
@@ -211,9 +211,9 @@ def test_dead_rows_go_once_the_old_transaction_is_over(server, store):
     """While it stays open nobody can clean; the first sweep after it does, not some time later."""
     life = 3000
     # The server's own cleaning would have the table in the moment of the sweep, which then passes by it.
-    server.sql(f"ALTER TABLE {store.wire.schema}.ready SET (autovacuum_enabled = false)")
+    server.sql(f"ALTER TABLE {store.database.schema}.ready SET (autovacuum_enabled = false)")
     if int(server.sql("SHOW server_version_num")[0][0]) < 17_00_00:  # there only its owner may clean a table
-        server.sql(f"ALTER TABLE {store.wire.schema}.ready OWNER TO {LEAST}")
+        server.sql(f"ALTER TABLE {store.database.schema}.ready OWNER TO {LEAST}")
     with psycopg.connect(store.address.server) as old:
         old.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         old.execute("SELECT count(*) FROM pg_class")
@@ -221,7 +221,7 @@ def test_dead_rows_go_once_the_old_transaction_is_over(server, store):
         claims = store.claim(Want(worker="w", lease=60.0, count=life))
         store.finish([End(claim=c, result=Result(id=c.task.id, verdict=Verdict.DONE, worker=c.fence)) for c in claims])
         held_up = _buffers(store)
-    store.wire.drop()  # what a session did is counted when it ends
+    store.database.close()  # what a session did is counted when it ends
     counted = "SELECT 1 FROM pg_stat_user_tables WHERE schemaname = %s AND relname = 'ready' AND n_dead_tup > 2000"
     until(lambda: server.sql(counted, store.address.schema))
     others = "SELECT 1 FROM pg_stat_activity WHERE backend_xmin IS NOT NULL AND pid <> pg_backend_pid()"
@@ -235,11 +235,11 @@ def test_a_sweep_does_not_look_at_everything(server, store, monkeypatch):
     """It comes every few seconds, from every pool."""
     server.fill(store, MANY)
     seen = []
-    real = store.wire.ask
+    real = store.database.execute
 
     def ask(sql, words=None, **more):
         with psycopg.connect(store.address.server) as line:
-            line.execute(sql.replace("{s}", store.wire.schema).encode(), {**(words or {}), "again": False})
+            line.execute(sql.replace("{s}", store.database.schema).encode(), {**(words or {}), "again": False})
             rows = line.execute(
                 "SELECT sum(coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0)) FROM pg_stat_xact_user_tables "
                 "WHERE schemaname = %s",
@@ -250,7 +250,7 @@ def test_a_sweep_does_not_look_at_everything(server, store, monkeypatch):
         return real(sql, words, **more)
 
     monkeypatch.setattr(upkeep, "DEAD", 1 << 60)  # cleaning is no looking
-    monkeypatch.setattr(store.wire, "ask", ask)
+    monkeypatch.setattr(store.database, "execute", ask)
     assert sweep(Queue(store)) == []
     assert len(seen) >= 3
     assert max(seen) <= FEW
@@ -295,5 +295,5 @@ def test_old_results_leave_how_they_ended(server):
     assert store.read(["failed"])[0].result.verdict is Verdict.CANCELLED
     assert len(store.claim(Want(worker="w", lease=60.0, ids=("B",)))) == 1
     assert store.artifacts("young") == []
-    assert server.sql(f"SELECT count(*) FROM {store.wire.schema}.printed") == [(0,)]  # of runs that never ended
+    assert server.sql(f"SELECT count(*) FROM {store.database.schema}.printed") == [(0,)]  # of runs that never ended
     store.close()

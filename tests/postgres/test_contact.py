@@ -70,7 +70,7 @@ def test_a_keeper_that_was_cut_off_alone_waits_for_one_lease(alone, holder):
     keeper_of = another(holder)
     elsewhere.join("elsewhere", LEASE)
     assert keeper_of.lapsed() == []
-    keeper_of.wire.contact.failed()
+    keeper_of.database.contact.failed()
     outlive(claim)
     assert [lapse.claim.fence for lapse in elsewhere.lapsed()] == [claim.fence]
     assert keeper_of.lapsed() == []
@@ -124,7 +124,7 @@ def test_the_name_of_a_worker_that_is_gone_is_free_after_an_outage_and_one_lease
     store = server.queue()
     store.join("w", 0.5)
     store._contact.close()
-    server.sql(f"UPDATE {store.wire.schema}.member SET host = 'elsewhere'")
+    server.sql(f"UPDATE {store.database.schema}.member SET host = 'elsewhere'")
     time.sleep(1.0)
     for tries in range(2):
         with contextlib.closing(another(store)) as other:

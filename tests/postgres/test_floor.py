@@ -11,7 +11,7 @@ from waits import PATIENCE, until
 
 from taskpit.errors import Unavailable
 from taskpit.model import End, Result, Said, State, Task, Verdict, Want
-from taskpit.store.postgres import connection
+from taskpit.store.postgres import database
 
 LEASE = 60.0
 #: A wish as the server is told it: of any sort, and of the simplest.
@@ -48,7 +48,7 @@ def taken(store, count=1):
 
 def raise_floor(store, many=10):
     """As a process does that claims, once a second."""
-    return store.wire.ask(f"SELECT {store.wire.schema}.raise_floor({many})")[0][0]
+    return store.database.execute(f"SELECT {store.database.schema}.raise_floor({many})")[0][0]
 
 
 class Held:
@@ -71,22 +71,22 @@ def dead(server, store):
     for _ in range(4):
         store.claim(Want(worker="w", lease=LEASE, count=500))
     store.put(tasks(3001, 3002, 3003))
-    table = f"'{store.wire.schema}.ready'::regclass"
+    table = f"'{store.database.schema}.ready'::regclass"
     until(lambda: server.sql(f"SELECT pg_stat_get_dead_tuples({table})")[0][0] >= 1000 or _report(store))
     yield held
     held.close()
 
 
 def _report(store):
-    store.wire.ask("SELECT pg_stat_force_next_flush()")
+    store.database.execute("SELECT pg_stat_force_next_flush()")
     return False
 
 
 def entries(store, claim):
     """Entries of the index of ready tasks that a claim walks over, dead ones too. What it did is undone."""
-    index = f"pg_stat_get_xact_tuples_returned('{store.wire.schema}.ready_pkey'::regclass)"
+    index = f"pg_stat_get_xact_tuples_returned('{store.database.schema}.ready_pkey'::regclass)"
     with psycopg.connect(store.address.server, autocommit=True) as line, line.transaction(force_rollback=True):
-        line.execute(f"SELECT * FROM {store.wire.schema}.{claim}".encode())
+        line.execute(f"SELECT * FROM {store.database.schema}.{claim}".encode())
         return line.execute(f"SELECT {index}".encode()).fetchone()[0]
 
 
@@ -123,12 +123,12 @@ def test_what_comes_back_or_was_waited_for_is_found(store, dead):
 
 def test_the_floor_goes_when_the_rows_are_cleaned_away(server, store, dead):
     assert raise_floor(store)
-    assert server.sql(f"SELECT count(*) FROM {store.wire.schema}.floor")[0][0] == 2
+    assert server.sql(f"SELECT count(*) FROM {store.database.schema}.floor")[0][0] == 2
     dead.close()
 
     def cleaned():
-        server.sql(f"VACUUM {store.wire.schema}.ready")  # cleans nothing while autovacuum has an older snapshot
-        return raise_floor(store) and not server.sql(f"SELECT count(*) FROM {store.wire.schema}.floor")[0][0]
+        server.sql(f"VACUUM {store.database.schema}.ready")  # cleans nothing while autovacuum has an older snapshot
+        return raise_floor(store) and not server.sql(f"SELECT count(*) FROM {store.database.schema}.floor")[0][0]
 
     until(cleaned)
 
@@ -136,10 +136,10 @@ def test_the_floor_goes_when_the_rows_are_cleaned_away(server, store, dead):
 def put_half(server, store):
     """A put that is not committed yet, of a task before all others."""
     line = psycopg.connect(server.address())
-    from taskpit.store.postgres.row_text import as_item, as_json
+    from taskpit.store.postgres.rows import as_json, task_item
 
-    item = as_json([as_item(Task(id="first", title="f", priority=9, created=0.5))])
-    line.execute(f"SELECT {store.wire.schema}.put(%s::json, NULL)".encode(), [item])
+    item = as_json([task_item(Task(id="first", title="f", priority=9, created=0.5))])
+    line.execute(f"SELECT {store.database.schema}.put(%s::jsonb, NULL)".encode(), [item])
     return line
 
 
@@ -153,7 +153,7 @@ def test_a_floor_is_not_raised_past_a_put_that_is_under_way(server, store, dead)
 
 
 def test_the_naive_floor_misses_it(server, store, dead):
-    server.mutate(store, ("    PERFORM pg_advisory_xact_lock_shared(1953720681, ", "    PERFORM ("))
+    server.mutate(store, ("    LOCK TABLE {s}.floor IN SHARE ROW EXCLUSIVE MODE NOWAIT;\n", ""))
     line = put_half(server, store)
     assert raise_floor(store)
     line.commit()
@@ -181,13 +181,13 @@ def test_ends_and_claims_of_several_workers_in_one_transaction(server, store):
 
 @pytest.mark.parametrize(("ends", "mode"), [(True, "on"), (False, "off")])
 def test_what_has_ended_is_on_the_disk_when_the_turn_answers(store, ends, mode):
-    from taskpit.store.postgres.row_text import as_ending, as_json
+    from taskpit.store.postgres.rows import as_json, end_item
 
     store.put(tasks(1, 2))
     (claim,) = store.claim(Want(worker="w", lease=LEASE))
-    told = as_json([as_ending(done(claim), 0, 0.0)] if ends else [])
+    told = as_json([end_item(done(claim), 0, 0.0)] if ends else [])
     with psycopg.connect(store.address.server) as line:
-        sql = f"SELECT * FROM {store.wire.schema}.turn(%s::json, %s::jsonb, false, NULL)"
+        sql = f"SELECT * FROM {store.database.schema}.turn(%s::jsonb, %s::jsonb, false, NULL)"
         assert len(line.execute(sql.encode(), [told, f"[{WANT}]"]).fetchall()) == 1 + ends
         assert line.execute("SHOW synchronous_commit").fetchone()[0] == mode
 
@@ -197,8 +197,8 @@ def test_a_turn_whose_answer_got_lost_is_the_same_again(store):
     (claim,) = store.claim(Want(worker="w", lease=LEASE))
     wish = Want(worker="w", lease=LEASE, call="cabcdefgh")
     first = store.turn([done(claim)], [wish])
-    ask = store.wire.ask
-    store.wire.ask = lambda sql, words=None, **more: ask(sql.replace("%(again)s", "true"), words, **more)
+    execute = store.database.execute
+    store.database.execute = lambda sql, values, **more: execute(sql.replace("%(again)s", "true"), values, **more)
     again = store.turn([done(claim)], [wish])
 
     assert again[0] == first[0] == [Said.OK]
@@ -221,30 +221,30 @@ def test_renewals_of_many_in_one_call_each_with_its_answer(store):
 
 @pytest.mark.races
 def test_a_verb_that_takes_for_ever_is_undone_and_told(server, monkeypatch):
-    monkeypatch.setattr(connection, "STATEMENT", 1.0)
+    monkeypatch.setattr(database, "STATEMENT", 1.0)
     store = server.queue()
     store.put(tasks(1))
     server.mutate(store, ("    IF NOT w_later THEN\n", "    PERFORM pg_sleep(600);\n    IF NOT w_later THEN\n"))
     with pytest.raises(Unavailable, match="gave up"):
         store.claim(Want(worker="w", lease=LEASE))
     assert store.counts()[State.READY] == 1
-    assert store.wire.ask("SELECT pg_sleep(1.1)", slow=True)
+    assert store.database.execute("SELECT pg_sleep(1.1)", slow=True)
     store.close()
 
 
 @pytest.mark.races
 def test_a_lock_that_others_keep_is_told_once_patience_is_over(server, monkeypatch):
     """A verb waited fifty times for it, in silence; one that has no function waited as long as a statement may take."""
-    monkeypatch.setattr(connection, "STATEMENT", 10.0)
-    monkeypatch.setattr(connection, "LOCK", 0.1)
+    monkeypatch.setattr(database, "STATEMENT", 10.0)
+    monkeypatch.setattr(database, "LOCK", 0.1)
     store = server.queue(patience="0s")
-    name = store.wire.schema
+    name = store.database.schema
     server._spoilt.add(store.address.schema)
     server.sql(f"ALTER FUNCTION {name}.put_one SET lock_timeout = '100ms'")
     with psycopg.connect(server.address()) as other:
         other.execute(f"LOCK TABLE {name}.task IN ACCESS EXCLUSIVE MODE")
-        for call in (store.counts, lambda: store.put(tasks(1)), lambda: store.allot([""])):
-            with pytest.raises(Unavailable, match="others were in the way 1 times"):
+        for call in (lambda: store.resolve("t"), lambda: store.put(tasks(1)), lambda: store.allot([""])):
+            with pytest.raises(Unavailable, match="transactions were in the way 1 times"):
                 call()
     assert store.put(tasks(1)) == [Said.CREATED]
     store.close()
@@ -262,12 +262,12 @@ def test_every_hot_verb_is_planned_for_large_tables_and_waits_for_no_lock_for_ev
 
 def test_another_limit_that_somebody_has_set_stays(server):
     store = server.queue(options="-cstatement_timeout%3D7s%20-clock_timeout%3D3s")
-    assert store.wire.ask("SHOW statement_timeout") == [("7s",)]
-    assert store.wire.ask("SHOW lock_timeout") == [("3s",)]
+    assert store.database.execute("SHOW statement_timeout") == [("7s",)]
+    assert store.database.execute("SHOW lock_timeout") == [("3s",)]
     store.close()
     store = server.queue()
-    assert store.wire.ask("SHOW statement_timeout") == [("1min",)]
-    assert store.wire.ask("SHOW lock_timeout") == [("5s",)]
+    assert store.database.execute("SHOW statement_timeout") == [("25s",)]
+    assert store.database.execute("SHOW lock_timeout") == [("5s",)]
     store.close()
 
 
@@ -277,7 +277,7 @@ def test_a_pool_that_is_too_old_by_now_is_told_so_while_it_works(server):
 
     store = server.queue()
     store.put(tasks(1))
-    server.sql(f"UPDATE {store.wire.schema}.meta SET version = 99, serves = 99")
+    server.sql(f"UPDATE {store.database.schema}.meta SET version = 99, serves = 99")
     server._spoilt.add(store.address.schema)
     with pytest.raises(Storage, match="newer taskpit"):
         store.lapsed()

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 import psycopg
 import pytest
 from pgservers import Server
+from relay import Relay
 from waits import PATIENCE
 from workshop import until
 
@@ -18,9 +19,8 @@ from taskpit.errors import CursorLost, Lost, Storage, Unavailable, Unknown
 from taskpit.model import Claim, End, Event, Result, Said, State, Task, Verdict, Want
 from taskpit.queue import Queue
 from taskpit.store.postgres.address import parse
-from taskpit.store.postgres.libpq import Connection, ServerError
 from taskpit.store.postgres.opening import address_in, init_database, leave_address
-from taskpit.store.postgres.row_text import as_ending, as_item, as_json
+from taskpit.store.postgres.rows import as_json, end_item, task_item
 from taskpit.store.postgres.store import PostgresStore
 
 LONG = bool(os.environ.get("TASKPIT_LONG"))
@@ -158,35 +158,17 @@ def test_gone_for_good_is_told(alone):
 # -- answers that got lost -------------------------------------------------------------------------
 
 
-class Cut:
-    """The connection breaks after the server has done it, before the answer comes."""
-
-    def __init__(self, monkeypatch):
-        self.left = 0
-        real = Connection.execute
-
-        def execute(connection, *words):
-            rows = real(connection, *words)
-            if self.left:
-                self.left -= 1
-                connection.close()
-                raise ServerError("the answer got lost")
-            return rows
-
-        monkeypatch.setattr(Connection, "execute", execute)
-
-    def next(self):
-        self.left = 1
+@pytest.fixture
+def cut(server):
+    """A relay that loses answers: the server has done it, and the client learns nothing."""
+    relay = Relay(server.root)
+    yield relay
+    relay.close()
 
 
 @pytest.fixture
-def cut(server, monkeypatch):
-    return Cut(monkeypatch)
-
-
-@pytest.fixture
-def store(server):
-    store = server.queue()
+def store(server, cut):
+    store = server.queue(host=cut.place)
     yield store
     store.close()
 
@@ -208,7 +190,7 @@ def test_a_put_whose_answer_got_lost_is_told_as_what_it_was(store, cut):
 
 def test_a_put_whose_answer_never_came_names_the_ids_it_chose(server, cut):
     """Repeated without them it would be a second task."""
-    store = server.queue(patience="0s")
+    store = server.queue(patience="0s", host=cut.place)
     queue = Queue(store, store.config, store.clock)
     store.allot = lambda parents: [f"000{number + 1}" for number, _ in enumerate(parents)]
     cut.next()
@@ -415,7 +397,7 @@ def test_nothing_lapses_as_soon_as_another_server_takes_over(server, store):
 def test_a_dump_that_is_restored_on_a_younger_server_goes_on(server, store):
     """Its transactions have smaller numbers than those of old lines."""
     store.put([Task(id=f"T{number}", title="x") for number in range(5)])
-    name = store.wire.schema
+    name = store.database.schema
     server.sql(f"UPDATE {name}.event SET xid = (xid::text::bigint + 900000000)::text::xid8")
     seen, cursor = store.events(limit=3)
     server.sql(f"UPDATE {name}.meta SET system = 'another cluster'")
@@ -509,7 +491,7 @@ def test_what_a_hand_in_the_tables_left_is_told_and_put_right(server, store):
     store.put([Task(id="tagged", title="x", tags=("web",), touches=("src/*",), priority=5)])
     (over,) = store.claim(Want(worker="w", lease=3600.0, ids=("over",)))
     store.finish([done(over)])
-    name = store.wire.schema
+    name = store.database.schema
     server.sql(f"DELETE FROM {name}.need WHERE id IN ('lost', 'free')")
     server.sql(f"DELETE FROM {name}.waiting WHERE id = 'lost'")
     server.sql(f"DELETE FROM {name}.ready_tag")
@@ -521,6 +503,7 @@ def test_what_a_hand_in_the_tables_left_is_told_and_put_right(server, store):
         ("ghost", "no such task"),
         ("over", "no such task"),
         ("tagged", "not under its tags"),
+        ("the tally", "miscounted"),
     }
     assert {(mend.what, mend.kind) for mend in store.check()} == wrong
     taken = store.claim(Want(worker="w", lease=3600.0, count=10))  # rows of no task trouble nobody
@@ -548,7 +531,7 @@ def test_no_fence_twice_after_a_lossy_fail_over(server, store):
     (lost,) = store.claim(Want(worker="w", lease=3600.0))
     lock = store.lock("deploy", "w", 60.0)
     _, cursor = store.events()
-    name = store.wire.schema
+    name = store.database.schema
     server.sql(f"DELETE FROM {name}.lease; DELETE FROM {name}.lock; ALTER SEQUENCE {name}.fence_number RESTART")
     store.fix()
     server.mutate(store, ("RETURN ('x'", "RETURN 2 + 0 * ('x'"))
@@ -566,7 +549,7 @@ def test_a_cursor_whose_line_a_crash_took(server, store):
     """Another line may have its numbers now."""
     store.put([Task(id="A", title="a")])
     _, cursor = store.events()
-    server.sql(f"UPDATE {store.wire.schema}.event SET at = at + 1, id = 'B'")
+    server.sql(f"UPDATE {store.database.schema}.event SET at = at + 1, id = 'B'")
     with pytest.raises(CursorLost):
         store.events(cursor)
 
@@ -576,14 +559,14 @@ def test_only_claims_may_be_lost_in_a_crash(server, store):
 
     def commit(sql, *words):
         with psycopg.connect(store.address.server) as line:
-            line.execute(sql.replace("{s}", store.wire.schema).encode(), words)
+            line.execute(sql.replace("{s}", store.database.schema).encode(), words)
             return line.execute("SHOW synchronous_commit").fetchone()[0]
 
-    put = as_json([as_item(Task(id="A", title="a"))])
-    assert commit("SELECT {s}.put(%s::json, NULL)", put) == "on"
+    put = as_json([task_item(Task(id="A", title="a"))])
+    assert commit("SELECT {s}.put(%s::jsonb, NULL)", put) == "on"
     (claim,) = store.claim(Want(worker="w", lease=3600.0))
-    assert commit("SELECT {s}.renew(%s, %s, 60, NULL)", ["A"], [claim.fence]) == "off"
-    assert commit("SELECT {s}.finish(%s::json, false, NULL)", as_json([as_ending(done(claim), 0, 0.0)])) == "on"
+    assert commit("SELECT {s}.renew(%s::jsonb, 60, NULL)", as_json([("A", claim.fence)])) == "off"
+    assert commit("SELECT {s}.finish(%s::jsonb, false, NULL)", as_json([end_item(done(claim), 0, 0.0)])) == "on"
 
 
 @pytest.mark.races

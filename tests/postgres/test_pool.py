@@ -88,7 +88,7 @@ def test_a_claim_taken_away_stops_the_run(pit):
     pit.start("--", "sh", "-c", "echo $$ > pid; exec sleep 600")
     pid = read_pid(f"{pit.root}/pid")
     fence = pit.card(ids[0]).worker
-    name = pit.queue.store.wire.schema
+    name = pit.queue.store.database.schema
     pit.server.sql(f"UPDATE {name}.lease SET fence = 'thief'")
     until(lambda: not alive(pid))
     assert pit.card(ids[0]).worker == "thief"
@@ -99,7 +99,7 @@ def test_a_claim_taken_away_stops_the_run(pit):
 def test_what_cannot_be_put_in_order_keeps_no_pool_from_work(pit):
     """The first sweep is told to have had trouble; tasks are worked on."""
     pit.settings(**SETTINGS, keep_results="1s")
-    name = pit.queue.store.wire.schema
+    name = pit.queue.store.database.schema
     pit.server.sql(
         f"INSERT INTO {name}.task (id, state, key, wish, doc, result) VALUES ('old', 'd', 'k', '', '{{}}', 'no JSON')"
     )

@@ -11,7 +11,7 @@ import pytest
 from waits import until
 
 from taskpit.model import End, Result, Said, State, Task, Verdict, Want
-from taskpit.store.postgres import wakeup
+from taskpit.store.postgres import listen
 from taskpit.store.postgres.address import parse
 from taskpit.store.postgres.opening import init_database
 from taskpit.store.postgres.store import PostgresStore
@@ -66,8 +66,8 @@ def _answers(server):
 def test_six_workers_on_three_sessions(address):
     init_database(address, {})
     stores = [PostgresStore(parse(address)) for _ in range(6)]
-    assert all(store.wire.pooled for store in stores)
-    assert stores[0].info().wake_bound == wakeup.POLL
+    assert all(store.database.pooled for store in stores)
+    assert stores[0].info().wake_bound == listen.POLL
     for number in range(40):
         tags = ("red",) if number % 2 else ()
         assert stores[number % 6].put([Task(id=f"T{number}", title="t", tags=tags)]) == [Said.CREATED]

@@ -18,8 +18,8 @@ from waits import PATIENCE
 from taskpit.actions import undo
 from taskpit.model import End, Event, Result, Said, State, Task, Try, Verdict, Want
 from taskpit.queue import Queue
-from taskpit.store.postgres import changelog
-from taskpit.store.postgres.row_text import as_ending, as_item, as_json
+from taskpit.store.postgres import changelog, database
+from taskpit.store.postgres.rows import as_json, end_item, task_item
 from taskpit.transfer import events_of
 
 RACES = 400 if os.environ.get("TASKPIT_LONG") else 20
@@ -42,16 +42,16 @@ class Half:
 
     def __init__(self, store, sql, value):
         self.line = psycopg.connect(store.address.server)
-        self.line.execute(sql.replace("{s}", store.wire.schema).encode(), [as_json(value)])
+        self.line.execute(sql.replace("{s}", store.database.schema).encode(), [as_json(value)])
 
     @classmethod
     def put(cls, store, *tasks):
-        return cls(store, "SELECT {s}.put(%s::json, NULL)", [as_item(one, n) for n, one in enumerate(tasks)])
+        return cls(store, "SELECT {s}.put(%s::jsonb, NULL)", [task_item(one, n) for n, one in enumerate(tasks)])
 
     @classmethod
     def finish(cls, store, *ends):
         return cls(
-            store, "SELECT {s}.finish(%s::json, false, NULL)", [as_ending(one, n, 0.0) for n, one in enumerate(ends)]
+            store, "SELECT {s}.finish(%s::jsonb, false, NULL)", [end_item(one, n, 0.0) for n, one in enumerate(ends)]
         )
 
     def commit(self):
@@ -304,8 +304,8 @@ def test_the_tail_skips_nothing(server, monkeypatch):
 
 def test_the_naive_tail_skips(server, monkeypatch):
     monkeypatch.setattr(changelog, "PATIENCE", 0.0)
-    naive = changelog.LINES.replace("pg_snapshot_xmin(pg_current_snapshot())", "'9223372036854775807'::xid8")
-    monkeypatch.setattr(changelog, "LINES", naive)
+    real, horizon = database.statement, "pg_snapshot_xmin(pg_current_snapshot())"
+    monkeypatch.setattr(database, "statement", lambda name: real(name).replace(horizon, "'9223372036854775807'::xid8"))
     store = server.queue()
     assert _late_writer(server, store) == ["late"]
     store.close()

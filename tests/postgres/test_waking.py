@@ -9,8 +9,7 @@ import pytest
 from waits import PATIENCE
 
 from taskpit.model import End, Result, Task, Verdict, Want
-from taskpit.store.postgres import wakeup
-from taskpit.store.postgres.libpq import Connection
+from taskpit.store.postgres import listen
 
 
 @pytest.fixture
@@ -24,14 +23,14 @@ def store(server):
 def ear(store):
     """Somebody who listens and does not say so."""
     with psycopg.connect(store.address.server, autocommit=True) as line:
-        line.execute(f"LISTEN {store._bell.channel}")
+        line.execute(f"LISTEN {store._listener.channel}")
         yield line
 
 
 def asleep(store):
     """The store's waiter is noted and would sleep now."""
     assert store.wait(0.0)
-    assert store.wait(wakeup.POLL)  # what was under way is over
+    assert store.wait(listen.POLL)  # what was under way is over
 
 
 def heard(line, least=0):
@@ -50,13 +49,13 @@ def test_the_verb_itself_never_rings(server, store, ear):
     asleep(store)
     with psycopg.connect(store.address.server) as line:
         line.execute(
-            f"SELECT {store.wire.schema}.put(%s::json, NULL)",
+            f"SELECT {store.database.schema}.put(%s::jsonb, NULL)",
             [
                 '[{"n":0,"id":"A","key":"00","wish":"","doc":"{}","big":false,"held":false,"due":0,"worker":"","details":""}]'
             ],
         )
     assert heard(ear) == 0
-    rings = f"PERFORM pg_notify('{store._bell.channel}', ''); rings := 'created'"
+    rings = f"PERFORM pg_notify('{store._listener.channel}', ''); rings := 'created'"
     server.mutate(store, ("rings := 'created'", rings))
     store.put([Task(id="B", title="b")])
     assert heard(ear, 1) >= 1
@@ -74,7 +73,7 @@ def test_nothing_new_rings_nobody(store, ear):
 
 @pytest.mark.parametrize("news", ["put", "back", "need", "resume"])
 def test_who_sleeps_is_woken(store, monkeypatch, news):
-    monkeypatch.setattr(wakeup, "FALLBACK", 10 * PATIENCE)
+    monkeypatch.setattr(listen, "FALLBACK", 10 * PATIENCE)
     store.put([Task(id="A", title="a"), Task(id="B", title="b", needs=("A",))])
     claim = store.claim(Want(worker="w", lease=60.0))[0]
     if news == "resume":
@@ -95,31 +94,31 @@ def test_who_sleeps_is_woken(store, monkeypatch, news):
 
 def test_behind_a_pooler_one_looks_now_and_then(server):
     store = server.queue(pgbouncer="1")
-    assert store.info().wake_bound == wakeup.POLL
+    assert store.info().wake_bound == listen.POLL
     assert store.wait(0.01) is True
-    assert server.sql(f"SELECT count(*) FROM {store.wire.schema}.waiter") == [(0,)]
-    line = store.wire.connect()
-    assert not line.prepares
+    assert server.sql(f"SELECT count(*) FROM {store.database.schema}.waiter") == [(0,)]
+    line = store.database.connect()
+    assert line.prepare_threshold is None
     line.close()
     store.close()
 
 
 def test_a_pooler_is_noticed(server, monkeypatch):
     """It shows another process than the one that answers."""
-    monkeypatch.setattr(Connection, "pid", property(lambda _: 1, lambda *_: None), raising=False)
+    monkeypatch.setattr(psycopg.ConnectionInfo, "backend_pid", property(lambda _: 1))
     store = server.queue()
-    assert store.wire.pooled
+    assert store.database.pooled
     store.close()
 
 
 def test_no_pooler_no_polling(store):
-    assert not store.wire.pooled
-    assert store.info().wake_bound == wakeup.FALLBACK
+    assert not store.database.pooled
+    assert store.info().wake_bound == listen.FALLBACK
 
 
 def test_who_leaves_sleeps_no_more(server):
     store = server.queue()
     asleep(store)
-    assert server.sql(f"SELECT count(*) FROM {store.wire.schema}.waiter") == [(1,)]
+    assert server.sql(f"SELECT count(*) FROM {store.database.schema}.waiter") == [(1,)]
     store.close()
-    assert server.sql(f"SELECT count(*) FROM {store.wire.schema}.waiter") == [(0,)]
+    assert server.sql(f"SELECT count(*) FROM {store.database.schema}.waiter") == [(0,)]

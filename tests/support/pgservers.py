@@ -22,7 +22,7 @@ from waits import PATIENCE
 
 from taskpit.store.postgres import schema
 from taskpit.store.postgres.address import parse
-from taskpit.store.postgres.connection import Wire
+from taskpit.store.postgres.database import SQL, Database
 from taskpit.store.postgres.opening import roles_script
 from taskpit.store.postgres.store import PostgresStore
 
@@ -50,13 +50,14 @@ FILL = """
                    json_build_object('id', 'N' || n, 'title', 'n'),
                    CASE WHEN n % 2 = 1 THEN json_build_object('id', 'N' || n, 'verdict', 'done') END
             FROM n),
+    y AS (INSERT INTO {s}.tally VALUES ({half}, {half}, 0)),
     g AS (INSERT INTO {s}.ready_tag (tag, big, key) SELECT 'tag' || n % 3, false, key FROM n WHERE n % 2 = 0)
     INSERT INTO {s}.ready (big, key, id, tags) SELECT false, key, 'N' || n, ARRAY['tag' || n % 3] FROM n WHERE n % 2 = 0
 """
 #: As a queue is that was just made.
 WIPE = """
     DO $$ DECLARE one text; BEGIN
-        FOR one IN SELECT tablename FROM pg_tables WHERE schemaname = '{s}' AND tablename <> 'meta' LOOP
+        FOR one IN SELECT tablename FROM pg_tables WHERE schemaname = '{s}' AND tablename NOT IN ('meta', 'turn') LOOP
             EXECUTE 'DELETE FROM {s}.' || one;
         END LOOP;
         UPDATE {s}.meta SET space = '{space}', config = '';
@@ -268,7 +269,7 @@ class Server:
         else:
             self._made += 1
             name = f"queue{self._made}"
-            wire = Wire(parse(self.address(schema=name)))
+            wire = Database(parse(self.address(schema=name)))
             schema.bring_up(wire, {})
             script, (_, worker, _) = roles_script(name)
             self.sql(f"DO $$ BEGIN CREATE ROLE {LEAST} LOGIN; EXCEPTION WHEN duplicate_object THEN END $$")
@@ -295,22 +296,20 @@ class Server:
 
     def fill(self, store: PostgresStore, many: int) -> None:
         """So many tasks are ready and as many done, at once: what putting them one by one would leave."""
-        store.wire.ask(FILL.replace("{s}", store.wire.schema).replace("{many}", str(2 * many)), slow=True)
+        sql = FILL.replace("{many}", str(2 * many)).replace("{half}", str(many))
+        store.database.execute(sql, slow=True)
 
     def mutate(self, store: PostgresStore, *changes: tuple[str, str]) -> None:
         """One of the queue's functions is another from now on: the naive way, which a test must catch."""
         name = store.address.schema
-        changes = tuple(
-            (old.replace("{s}", store.wire.schema), new.replace("{s}", store.wire.schema)) for old, new in changes
-        )
-        for file in ("0002_verbs.sql", "0003_ends.sql"):
-            for piece in schema.script(file, name).split("\n\n"):
-                start = piece.find("CREATE OR REPLACE FUNCTION")
-                if start >= 0 and all(old in piece for old, _ in changes):
-                    text = piece[start:]
-                    for old, new in changes:
-                        text = text.replace(old, new)
-                    self.sql(text)
-                    self._spoilt.add(name)
-                    return
+        quoted = store.database.schema
+        changes = tuple((old.replace("{s}", quoted), new.replace("{s}", quoted)) for old, new in changes)
+        for file in sorted(os.listdir(f"{SQL}/functions")):
+            text = schema.script(f"functions/{file}", name)
+            if all(old in text for old, _ in changes):
+                for old, new in changes:
+                    text = text.replace(old, new)
+                self.sql(text)
+                self._spoilt.add(name)
+                return
         raise AssertionError(f"no function has {changes!r}")

@@ -21,7 +21,7 @@ from taskpit.keeper import sweep
 from taskpit.model import Card, Done, Event, Evidence, Failed, Said, Split, State, Task, Verdict, Want
 from taskpit.queue import Queue
 from taskpit.store.memory import MemoryStore
-from taskpit.store.postgres.row_text import read_result
+from taskpit.store.postgres.rows import read_result
 
 PAIRS = [(one, other) for one in LAYOUTS for other in LAYOUTS]
 HOSTILE = "<!-- taskpit:task -->\n# not it\n\n## Task\n- **verdict:** failed\n\x1b[31m ünï \u2028 \r\n"

@@ -1,5 +1,5 @@
-"""The same queue in a PostgreSQL database: one schema is one queue, each verb one function there.
+"""A queue in a PostgreSQL database: one schema is one queue, and each verb is one function there.
 
-What decides whether something happened is a transaction. The SQL lies in `sql/`; Python here spells values,
-keeps connections, and says in words what the server refuses.
+A transaction decides whether something happened. The SQL is in `sql/`: `functions/` has the verbs, the other files the
+statements that call them. Python converts values, keeps connections, and explains errors of the server.
 """

@@ -1,4 +1,4 @@
-"""Addresses of queues in a database: `postgresql://user@host/database?schema=name`. Knows words only."""
+"""Addresses of queues in a database: `postgresql://user@host/database?schema=name`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class PostgresAddress(Value, frozen=True, kw_only=True):
     #: What libpq understands: the address without what is ours.
     server: str
     schema: str = SCHEMA
-    #: True: LISTEN is useless there, and prepared statements; None: found out when connected.
+    #: True: there are no notifications and no prepared statements; None: found out when connected.
     pooled: bool | None = None
     patience: float = PATIENCE
     #: As it was given, secrets and all.
@@ -31,18 +31,18 @@ class PostgresAddress(Value, frozen=True, kw_only=True):
 
     @property
     def shown(self) -> str:
-        """The address without its password."""
+        """Return the address without its password."""
         return shown(self.whole)
 
 
 def unreadable(text: str, why: str) -> Invalid:
-    """An address that cannot be used. Never in the words of who could not read it: they quote the password."""
+    """Return the error for a bad address. It does not quote the parser, which quotes the password."""
     hint = "In a user or a password, write %25 for %, %23 for #, %2F for /, %3A for :, %3F for ? and %40 for @."
     return Invalid(f"the address {shown(text)} cannot be read: {why}", hint=hint)
 
 
 def without_secrets(text: str, address: PostgresAddress) -> str:
-    """The text without anything of this address that must not be seen."""
+    """Return the text without the passwords of this address."""
     userinfo = address.whole.partition("://")[2].rpartition("@")[0]
     given = [userinfo.partition(":")[2], os.environ.get("PGPASSWORD", "")]
     given += [value for key, value in parse_qsl(urlsplit(address.server).query) if "password" in key]
@@ -52,14 +52,14 @@ def without_secrets(text: str, address: PostgresAddress) -> str:
 
 
 def shown(text: str) -> str:
-    """An address, well written or not, without its password."""
+    """Return an address, valid or not, without its password."""
     rest = text.partition("://")[2]
     authority = _upto(rest, "/?#")
     path, _, query = rest[len(authority) :].partition("?")
     user, at, host = authority.rpartition("@")
     port = host.rpartition("]")[2].rpartition(":")[2]
     if "@" in user + path or "#" in rest or not all(one.isdecimal() for one in port.split(",") if ":" in host and one):
-        head, at, host = rest.rpartition("@")  # it is none: a password with / or # in it has spoilt it
+        head, at, host = rest.rpartition("@")  # it is invalid: a password has / or # in it
         name = _upto(head if at else "", ":/?#")
         return f"postgresql://{name}:***@{_upto(host, '/?#')}" if at else "postgresql://***"
     name, colon, _ = user.partition(":")
@@ -68,19 +68,19 @@ def shown(text: str) -> str:
 
 
 def _upto(text: str, marks: str) -> str:
-    """The beginning of the text before any of these marks."""
+    """Return the text before the first of these marks."""
     for mark in marks:
         text = text.partition(mark)[0]
     return text
 
 
 def quoted(schema: str) -> str:
-    """The schema's name as SQL wants it."""
+    """Return the name of a schema in SQL."""
     return '"' + schema.replace('"', '""') + '"'
 
 
 def parse(text: str) -> PostgresAddress:
-    """The address; Invalid says what cannot be one."""
+    """Return the address of this text, or raise Invalid."""
     try:
         parts = urlsplit(text)
     except ValueError:
@@ -107,7 +107,7 @@ def parse(text: str) -> PostgresAddress:
 
 
 def place_of(text: str) -> tuple[str, ...]:
-    """The server, database and schema of an address, without who asks and how."""
+    """Return the server, database and schema of an address, without user and settings."""
     address = parse(text)
     parts = urlsplit(address.server)
     named = dict(parse_qsl(parts.query))
@@ -116,7 +116,7 @@ def place_of(text: str) -> tuple[str, ...]:
 
 
 def _joined(netloc: str, path: str, query: str) -> str:
-    """An address of these parts; without a host, too, which means this machine's own server."""
+    """Return an address of these parts. Without a host it means this machine's own server."""
     return f"postgresql://{netloc}{path}" + (f"?{query}" if query else "")
 
 

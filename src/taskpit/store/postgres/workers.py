@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 
 from taskpit.clock import boot_id
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 
 def here() -> str:
-    """This machine, this boot, and the room in which process numbers count."""
+    """Return this machine, this boot, and the namespace of process numbers."""
     try:
         room = os.readlink("/proc/self/ns/pid")
     except OSError:
@@ -21,7 +18,7 @@ def here() -> str:
 
 
 def born(pid: int) -> str:
-    """When the process began, as the kernel counts; empty if it is gone or nobody can tell."""
+    """Return when the process began, as the kernel counts; empty if it is gone or cannot be looked at."""
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
             words = file.read().rpartition(")")[2].split()
@@ -31,7 +28,7 @@ def born(pid: int) -> str:
 
 
 def is_dead(host: str, pid: int, birth: str) -> bool:
-    """Whether this machine knows that the process is gone: only of its own, and only where it can look."""
+    """Whether the process is known to be gone: only if it is of this machine and can be looked at."""
     return host == here() and bool(born(os.getpid())) and bool(birth) and born(pid) != birth
 
 
@@ -45,5 +42,5 @@ class PostgresMember:
         self._leave = leave
 
     def leave(self) -> None:
-        """The name is free; claims made under it may be given to somebody else."""
+        """Free the name; claims made under it may be given back."""
         self._leave(self)

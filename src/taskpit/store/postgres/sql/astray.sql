@@ -1,0 +1,1 @@
+SELECT id, kind, doc FROM {s}.astray()

@@ -1,0 +1,1 @@
+SELECT * FROM {s}.claim(%(want)s::jsonb, %(again)s, %(now)s)

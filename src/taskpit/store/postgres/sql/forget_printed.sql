@@ -1,0 +1,1 @@
+DELETE FROM {s}.printed p WHERE p.at < {s}.time_of(%(now)s) - %(age)s

@@ -1,0 +1,1 @@
+DELETE FROM {s}.member m WHERE m.id = %(number)s

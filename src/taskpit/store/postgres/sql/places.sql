@@ -1,0 +1,1 @@
+SELECT id, key FROM {s}.places(%(state)s, %(after)s, %(limit)s)

@@ -1,0 +1,1 @@
+SELECT {s}.prune(%(state)s, %(keep)s, %(dry)s, %(now)s)

@@ -1,0 +1,1 @@
+SELECT answers, rings FROM {s}.put(%(items)s::jsonb, %(now)s)

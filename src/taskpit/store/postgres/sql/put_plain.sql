@@ -1,0 +1,1 @@
+SELECT answers, rings FROM {s}.put_plain(%(items)s::jsonb, %(now)s)

@@ -1,0 +1,1 @@
+SELECT {s}.raise_floor(%(many)s)

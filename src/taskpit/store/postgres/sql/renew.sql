@@ -1,0 +1,1 @@
+SELECT {s}.renew(%(held)s::jsonb, %(lease)s, %(now)s)

@@ -1,0 +1,1 @@
+DELETE FROM {s}.waiter WHERE sleeper = %(sleeper)s
