@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 # Tests wait, too: four at a time leave a seventh of two cores idle, six leave nothing.
 JOBS   ?= $(shell n=$$(nproc 2>/dev/null || echo 2); [ $$n -lt 6 ] && echo 6 || echo $$n)
-QUICK  ?= tests/recorded tests/policy tests/layouts tests/meta tests/board tests/search tests/importers tests/store
+QUICK  ?= tests/recorded tests/policy tests/layouts tests/meta tests/board tests/store
 # What tests the store and all above it that decides, in its own process.
 CORE   ?= tests/store tests/policy tests/layouts tests/conformance tests/locks tests/races tests/mailbox tests/workspace tests/activities tests/library tests/transfer tests/doctor
 RUNS   ?= 20

@@ -16,6 +16,7 @@ from pits import POWER, make, misplaced, reopened, root_of, take, task
 from powerloss import MODELS, recorded
 from rotation import LONG, part
 from scenes import BATCHES, THREE, three_claimed, three_ready
+from waits import numbers
 
 from taskpit import fs, kernel
 from taskpit.errors import Conflict, Storage
@@ -181,9 +182,7 @@ def test_of_several_ends_each_has_its_own_answer(tmp_path):
 
 def stopped_everywhere(scene, tmp_path, meanwhile):
     """A batch stands still before each of its calls while somebody else works; what it says then, each time."""
-    count = 0
-    while True:
-        count += 1
+    for count in numbers():
         queue, given = scene.stage(str(tmp_path / f"pit-{count}"), FakeClock(), POWER.replace(durability="process"))
         stalled = Stopped(lambda queue=queue, given=given: scene.act(queue, given), count)
         if stalled.there:

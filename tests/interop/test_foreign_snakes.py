@@ -10,7 +10,7 @@ from collections import Counter
 
 import pytest
 from faults import Stopped
-from waits import PATIENCE
+from waits import PATIENCE, numbers
 
 from taskpit import fs
 from taskpit.keeper import sweep
@@ -112,9 +112,8 @@ def test_the_foreign_cleanup_leaves_our_claims_alone(queue):
 
 def test_every_moment_of_a_claim_is_safe_from_the_foreign_cleanup(queue):
     """Stopped before each of its calls, a claim of a task that waited an hour is not taken for abandoned."""
-    number, stopped_at = 0, []
-    while True:
-        number += 1
+    stopped_at = []
+    for number in numbers():
         put_one(queue, number)
         age(f"{root_of(queue)}/food/food-{number:04d}-x.md", HOUR)
         stopped = Stopped(lambda n=number: queue.claim("snake", ids=(f"{n:04d}",)), number)

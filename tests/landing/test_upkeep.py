@@ -11,6 +11,7 @@ import pytest
 from faults import record
 from ground import git, write
 from shims import Shim
+from waits import numbers
 
 from taskpit.errors import TaskpitError
 from taskpit.landing import git as calls
@@ -161,9 +162,7 @@ def test_objects_that_are_borrowed_stay_where_they_are(ground, loose):
 @pytest.mark.needs("cc")
 def test_killed_anywhere_nothing_is_lost(ground, loose, tmp_path, monkeypatch):
     shim = Shim(str(tmp_path), monkeypatch, "unlink")
-    number = 0
-    while True:
-        number += 1
+    for number in numbers():
         ground.pipe.git.blob(b"%d more\n" % number)
         every = objects(ground)
         shim.kill_at(number)

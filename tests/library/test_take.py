@@ -326,7 +326,7 @@ def test_two_threads_never_have_the_same_task(queue):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        thread.join(PATIENCE)
 
     assert sorted(taken) == sorted(ids)
 

@@ -7,10 +7,8 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from unittest.mock import Mock
 
 import pytest
-import rotation
 import world
 from boxes import clean_environment
 from waits import PATIENCE
@@ -117,35 +115,3 @@ def test_a_child_lives_while_it_becomes_another_program(monkeypatch):
     monkeypatch.setattr(world, "PATIENCE", 0.0)
     assert world.outlived(lasting) == [f"{process.pid} "]
     process.wait()
-
-
-def test_every_part_of_a_sweep_has_its_turn(request, monkeypatch):
-    """The seed says which part it is: one number repeats a run."""
-    assert getattr(request.config.option, "randomly_seed", 0) == rotation.TURN
-    monkeypatch.setattr(rotation, "LONG", False)
-    parts, layouts, kinds, kept, turns, ones = set(), set(), set(), set(), set(), set()
-    tests = [collected("test_it", layout) for layout in ("pit", "mailbox", "workspace")]
-    contract = type("Contract", (), {"KINDS": ("first", "second", "third"), "ALWAYS": 1})
-    served = [collected("test_served", None, type("Contract", (), {"TURNS": 2}))]
-    for turn in range(40):
-        monkeypatch.setattr(rotation, "TURN", turn)
-        parts.add(tuple(rotation.part(range(7), 3)))
-        layouts.add(tuple(rotation.in_turn([("pit", "put"), ("mailbox", "put"), ("workspace", "put")])))
-        kinds.add(rotation.kinds(contract, "test_put"))
-        kept.add(tuple(test.nodeid for test in tests if test in rotation.layouts(tests)))
-        turns.add(len(rotation.layouts(served)))
-        ones.add(tuple(rotation.turn_of("test_it", "first", "second")))
-    assert parts == {(0, 3, 6), (1, 4), (2, 5)}
-    assert layouts == {(("pit", "put"), (other, "put")) for other in ("mailbox", "workspace")}
-    assert kinds == {("first", "second"), ("first", "third")}
-    assert kept == {("test_it[pit]", f"test_it[{other}]") for other in ("mailbox", "workspace")}
-    assert turns == {0, 1}
-    assert ones == {("first",), ("second",)}
-    others = [collected("test_two", layout) for layout in ("mailbox", "workspace")]
-    assert rotation.layouts(others) == set(others), "what the first layout does not have"
-
-
-def collected(name, layout, cls=None):
-    item = Mock(nodeid=f"{name}[{layout}]", callspec=Mock(params={"layout": layout}))
-    item.cls = cls
-    return item

@@ -18,7 +18,7 @@ import time
 
 import pytest
 from boxes import clean_environment, ended, make_fast, pit, python
-from waits import PATIENCE, until
+from waits import PATIENCE, numbers, until
 
 from taskpit import pipes
 from taskpit.fs import NotAFile
@@ -405,7 +405,9 @@ def test_a_writer_that_stops_in_the_middle_and_never_ends(pipe, monkeypatch):
     monkeypatch.setattr(pipes, "SILENCE", 0.05)
     writer = python(HALF, pipe.fifo)
     answer = []
-    while not answer:
+    for _ in numbers():
+        if answer:
+            break
         message = pipe.receive(0.05)
         if message:
             pipe.acknowledge(message)

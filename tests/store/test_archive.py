@@ -7,6 +7,7 @@ import os
 import pytest
 from faults import killed_at, record
 from pits import POWER, make, reopened, root_of, task
+from waits import numbers
 
 from taskpit import transfer
 from taskpit.errors import Invalid
@@ -81,9 +82,7 @@ def test_old_results_go_to_their_month_and_are_found(layout, tmp_path, clock):
 
 
 def test_killed_anywhere_nothing_is_lost(tmp_path):
-    number = 0
-    while True:
-        number += 1
+    for number in numbers():
         clock = FakeClock()
         queue = filled(str(tmp_path / str(number)), clock)
         with record() as calls, killed_at(number):

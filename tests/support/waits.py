@@ -29,6 +29,12 @@ def _last_words(process):
     return f"{process.args} ended with exit code {process.returncode}: {process.communicate(timeout=PATIENCE)}"
 
 
+def numbers(most=2000):
+    """1, 2, 3 and so on, for a loop that ends by itself: one that needs more fails its test."""
+    yield from range(1, most)
+    raise AssertionError(f"The loop has not ended after {most} rounds.")
+
+
 class Leap:
     """`time` for a module, far ahead from the moment at which something has happened.
 

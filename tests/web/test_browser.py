@@ -304,8 +304,7 @@ def test_what_moves_while_more_is_fetched_is_there_once(queue, root, board, visi
 
     page.route("**/column/ready*", hold)
     page.locator('ol[data-column="ready"] .more').scroll_into_view_if_needed()
-    while not held:
-        page.wait_for_timeout(20)
+    until(lambda: held or page.wait_for_timeout(20))
     queue.finish(queue.claim("snake", ids=["0060"])[0], Done())
     queue.put([Task(id="0500", title="came meanwhile", created=queue.card("0070").task.created - 0.5)])
     card(page, "0060", "done").wait_for()

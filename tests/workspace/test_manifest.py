@@ -10,6 +10,7 @@ import random
 import pytest
 from boxes import ended, load, make, make_fast, pit, python, read, reopened, write
 from faults import Stopped, killed_at, record
+from waits import numbers
 
 from taskpit import fs
 from taskpit.clock import instant, iso
@@ -246,9 +247,7 @@ def test_a_workspace_made_by_hand_is_told_whole(tmp_path):
 
 def test_a_task_between_two_names_keeps_its_entry(queue, space, clock):
     """While one ends its claim, another rebuilds: what a coordinator noted about the task is still there."""
-    number = 0
-    while True:
-        number += 1
+    for number in numbers():
         task_id = f"task_{number:03d}"
         put(queue, task_id)
         (claim,) = queue.claim("agent_a", ids=(task_id,))
