@@ -28,6 +28,7 @@ VARYING = (
     (re.compile(r"\b\d{4}-\d\d-\d\d(T[\d:]*)?"), "<date>"),
     (re.compile(r"\b1[6-9]\d{8}(\.\d+)?\b"), "<moment>"),
     (re.compile(r"\b([0-9a-f]{16,}|\d+-[0-9a-f]{8})\b|(?<=builder\.)[\w-]{32,}"), "<digest>"),
+    (re.compile(r"\b\d\d:\d\d to \d\d:\d\d\b"), "<hour> to <hour>"),
     (re.compile(r"~[0-9a-z]{6,}(\.[0-9a-z-]+)?"), "~<id>"),
     (re.compile(r"\b(\d+(\.\d+)?(ms|s|m|h|d))+\b"), "<span>"),
 )
