@@ -10,16 +10,16 @@ import os
 from contextlib import suppress
 
 from taskpit import access, errors, fs
+from taskpit.decode import read_json
 from taskpit.events import unsettled
 from taskpit.history import who
+from taskpit.ids import is_word
 from taskpit.model import SPLIT_FROM, Failed, Release, Said, State, Task, Value
 from taskpit.policy import LANDING, OVER, PULL, RACING, REVIEW, WAITS
 from taskpit.queue import ASKED_TO_STOP
 from taskpit.race import is_racer
 from taskpit.rules import check_task
-from taskpit.schema import is_word
 from taskpit.status import STATUSES, Status, status_of
-from taskpit.text import read_json
 from taskpit.worker.manual import answer_by_hand, need_own_run
 
 TYPE_CHECKING = False

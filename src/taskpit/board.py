@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 
+from taskpit.decode import amount
 from taskpit.errors import CursorLost
 from taskpit.events import new_events
 from taskpit.history import author, moment
@@ -17,7 +18,6 @@ from taskpit.model import Card, Event, Page, State, Task, Value
 from taskpit.policy import REVIEW, question_of
 from taskpit.queue import Queue
 from taskpit.rules import order
-from taskpit.schema import amount
 from taskpit.status import STANDS, STATUSES, Status, status_of
 from taskpit.text import headline, revealed
 

@@ -16,8 +16,9 @@ import time
 from _weakref import ref
 from binascii import crc32
 
-from taskpit import fs, jsontext
+from taskpit import fs
 from taskpit.clock import boot_id
+from taskpit.decode import read_json
 from taskpit.listing import POINTER
 
 TYPE_CHECKING = False
@@ -387,7 +388,7 @@ INSERT = "replace into rows values (?, ?, ?, ?, ?, ?, ?, ?)"
 def parse(line: bytes) -> Row | None:
     """The row in a line of the log, its last field; None if it has none. The rest of the line is not looked at."""
     try:
-        found = jsontext.loads(line[line.index(MARK) + len(MARK) - 1 : line.rindex(b"]") + 1])
+        found = read_json(line[line.index(MARK) + len(MARK) - 1 : line.rindex(b"]") + 1])
         rank, age, number, text, name, inode, tied, brief = found
         return int(rank), float(age), int(number), str(text), str(name), int(inode), int(tied), str(brief)
     except (ValueError, TypeError, KeyError, RecursionError):

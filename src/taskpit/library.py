@@ -20,13 +20,13 @@ from functools import wraps
 from math import isnan
 
 from taskpit import access, keeper
+from taskpit.decode import convert, several
 from taskpit.errors import CheckFailed, CursorLost, Invalid, Lost, Nothing, TaskpitError, Unknown, Untrusted
-from taskpit.model import LISTS, Done, Failed, Outcome, Release, Said, Task
+from taskpit.model import LISTS, Count, Done, Failed, Outcome, Release, Said, Seconds, Task
 from taskpit.nonces import own
 from taskpit.policy import check_end, checked
 from taskpit.queue import Queue as Verbs
 from taskpit.rules import check_mode
-from taskpit.schema import field, several
 from taskpit.worker.check import run_check
 from taskpit.worker.pool import Pool
 from taskpit.worker.pool_options import PoolOptions, PoolReport, Show
@@ -64,15 +64,15 @@ WORKER = "python"
 RENEWALS, RENEW_AT_MOST = 3, 5.0
 
 
-def _check_argument(name: str, value: object, kind: str) -> None:
+def _check_argument(name: str, value: object, kind: Any) -> None:
     """Invalid if this is not of that kind; what is waited may be over already, or without end."""
     if name != "wait":
-        field(name, value, kind)
+        convert(value, kind, name)
     elif not isinstance(value, int | float) or isnan(value):
         raise Invalid(f"wait is a number of seconds, not {value!r:.60}", hint="Write wait=60.")
 
 
-def _checked_first(verb: Callable[P, T], *, judged: str = "", **kinds: str) -> Callable[P, T]:
+def _checked_first(verb: Callable[P, T], *, judged: str = "", **kinds: Any) -> Callable[P, T]:
     """Return the same verb, which checks the kinds of its arguments before it changes anything.
 
     With `judged` it raises Denied where the run of this process may not use that verb on the task.
@@ -206,16 +206,16 @@ class Queue(Verbs):
         check_end(claim, Release())
         return super().renew(claim, lease)
 
-    claim = _checked_first(Verbs.claim, worker="str", wait="float", kind="str")
-    card = _checked_first(Verbs.card, task_id="str")
-    resolve = _checked_first(Verbs.resolve, text="str")
-    block = _checked_first(Verbs.block, judged="block", task_id="str", worker="str", reason="str")
-    unblock = _checked_first(Verbs.unblock, judged="unblock", task_id="str", worker="str")
-    retry = _checked_first(Verbs.retry, judged="retry", task_id="str", worker="str")
-    cancel = _checked_first(Verbs.cancel, judged="cancel", task_id="str", worker="str", reason="str")
-    edit = _checked_first(_edit, task_id="str", worker="str", action="str", why="str")
-    answer = _checked_first(_answer, word="str", text="str", worker="str")
-    note = _checked_first(Verbs.note, task_id="str", text="str", worker="str")
+    claim = _checked_first(Verbs.claim, worker=str, wait=float, kind=str)
+    card = _checked_first(Verbs.card, task_id=str)
+    resolve = _checked_first(Verbs.resolve, text=str)
+    block = _checked_first(Verbs.block, judged="block", task_id=str, worker=str, reason=str)
+    unblock = _checked_first(Verbs.unblock, judged="unblock", task_id=str, worker=str)
+    retry = _checked_first(Verbs.retry, judged="retry", task_id=str, worker=str)
+    cancel = _checked_first(Verbs.cancel, judged="cancel", task_id=str, worker=str, reason=str)
+    edit = _checked_first(_edit, task_id=str, worker=str, action=str, why=str)
+    answer = _checked_first(_answer, word=str, text=str, worker=str)
+    note = _checked_first(Verbs.note, task_id=str, text=str, worker=str)
 
     # -- working -----------------------------------------------------------------------------------
 
@@ -235,9 +235,9 @@ class Queue(Verbs):
         Raises the error `Nothing` if there is none after `wait` seconds. `checks` is where the task's own check
         is run, None not to run it.
         """
-        _check_argument("worker", worker, "str")
-        _check_argument("lease", lease, "float")
-        _check_argument("wait", wait, "float")
+        _check_argument("worker", worker, str)
+        _check_argument("lease", lease, Seconds)
+        _check_argument("wait", wait, float)
         if checks is not None:
             checks = os.fspath(checks)
         return self._take(
@@ -325,10 +325,10 @@ class Queue(Verbs):
         **told: Any,
     ) -> Pool:
         """The workers that `work` runs."""
-        field("worker", worker, "str")
-        for name, kind in (("lease", "float"), ("max_tasks", "int")):
-            field(name, told.get(name, 0), kind)
-        if not field("n", n, "int"):
+        convert(worker, str, "worker")
+        for name, kind in (("lease", Seconds), ("max_tasks", Count)):
+            convert(told.get(name, 0), kind, name)
+        if not convert(n, Count, "n"):
             raise Invalid("n must be at least 1: without workers it would wait for ever")
         options = PoolOptions(
             slots=n,

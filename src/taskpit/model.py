@@ -1,16 +1,52 @@
-"""The nouns of taskpit as immutable values. Knows what a task is; nothing of files, stores or policy."""
+"""The nouns of taskpit as immutable values, and how each is written. Knows nothing of files, stores or policy.
+
+| for | written by | times | fields with their default | read by |
+|---|---|---|---|---|
+| the wire | `msgspec.json.encode(value)` | Unix seconds | may be left out | `decode.convert` |
+| rows of a database | `fields_of(value)`, then sorted JSON | Unix seconds | always left out | `decode.convert` |
+| files of a layout | the layout, in its own words | its own | its own | the layout, then `decode.convert` |
+| `--json`, MCP | `facts(value)` | ISO 8601 in UTC, or null | written | not read |
+
+A value checks nothing when a program makes it; `decode.convert` checks what comes from outside against the types here:
+unknown fields, kinds, ranges, lengths. What is `Fields` may hold any plain values, and is carried along.
+"""
 
 from __future__ import annotations
 
-import inspect
+from base64 import b64encode
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any, Self
+from functools import cache
+from typing import Annotated, Any, Self, get_type_hints
 
-from msgspec import NODEFAULT, Struct, structs
+from msgspec import NODEFAULT, Meta, Struct, structs
+
+from taskpit.clock import FIRST, LAST, iso
+
+# -- kinds of fields ---------------------------------------------------------------------------------
+
+#: The largest whole number that every reader of JSON reads exactly.
+LARGEST = 2**53
+#: A line or a paragraph, and a whole page.
+Text = Annotated[str, Meta(max_length=1 << 20)]
+LongText = Annotated[str, Meta(max_length=1 << 26)]
+Texts = Annotated[tuple[Text, ...], Meta(max_length=100_000)]
+Count = Annotated[int, Meta(ge=0, le=LARGEST)]
+Whole = Annotated[int, Meta(ge=-LARGEST, le=LARGEST)]
+#: How long something takes or lasts.
+Seconds = Annotated[float, Meta(ge=0, le=LAST)]
+#: The difference of two clocks.
+Offset = Annotated[float, Meta(ge=-LAST, le=LAST)]
+#: Unix seconds, also before 1970; 0 is unknown.
+Time = Annotated[float, Meta(ge=FIRST, le=LAST, extra={"time": True})]
+#: `KEY`, `KEY=N` or `KEY=N/min` with a number from 1 to 1,000,000.
+LIMIT = r"^[A-Za-z0-9._:/@-]{1,64}(=0{0,9}([1-9][0-9]{0,5}|1000000)(/min)?)?$"
+Limits = Annotated[tuple[Annotated[str, Meta(pattern=LIMIT)], ...], Meta(max_length=100_000)]
+#: Plain values under names that taskpit does not know.
+Fields = Mapping[str, object]
 
 
-class Value(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
+class Value(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True, repr_omit_defaults=True):
     """An immutable record; `replace` makes a changed copy."""
 
     def replace(self, **changes: Any) -> Self:
@@ -21,24 +57,21 @@ class Value(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
         """Return the fields by name, in order of declaration; values inside stay values."""
         return structs.asdict(self)
 
-    def changed_fields(self) -> dict[str, Any]:
-        """Return the fields that differ from their defaults."""
-        usual = defaults(type(self))
-        return {
-            name: value for name, value in structs.asdict(self).items() if name not in usual or value != usual[name]
-        }
-
     @classmethod
-    def kinds(cls) -> dict[str, str]:
-        """Return the annotation of each field."""
-        known: dict[str, str] = {}
-        for base in cls.__mro__:
-            known |= {name: kind for name, kind in inspect.get_annotations(base).items() if name not in known}
-        return {name: known[name] for name in cls.__struct_fields__}
+    def kinds(cls) -> dict[str, Any]:
+        """Return the type of each field, without its limits."""
+        return _kinds(cls)
 
 
-def defaults(kind: type[Value]) -> dict[str, Any]:
-    """Return the default of each field that has one; a default that is made for each value is an empty mapping."""
+@cache
+def _kinds(kind: type[Value]) -> dict[str, Any]:
+    known = get_type_hints(kind)
+    return {name: known[name] for name in kind.__struct_fields__}
+
+
+@cache
+def defaults(kind: type[Value]) -> Mapping[str, Any]:
+    """Return the default of each field that has one."""
     names, found = kind.__struct_fields__, kind.__struct_defaults__
     pairs = zip(names[len(names) - len(found) :], found, strict=True)
     return {
@@ -46,7 +79,47 @@ def defaults(kind: type[Value]) -> dict[str, Any]:
     }
 
 
-NOTHING: Mapping[str, object] = {}
+def fields_of(value: Value) -> dict[str, Any]:
+    """Return the fields that differ from their defaults as plain values, always the same for equal values."""
+    usual = defaults(type(value))
+    return {
+        name: _plain(field, fields_of)
+        for name, field in structs.asdict(value).items()
+        if name not in usual or field != usual[name]
+    }
+
+
+def facts(value: Value) -> dict[str, Any]:
+    """Return all fields as programs read them: plain values, times as ISO 8601 or None."""
+    times = _times(type(value))
+    return {
+        name: _plain((iso(field) if field else None) if name in times else field, facts)
+        for name, field in structs.asdict(value).items()
+        if not isinstance(field, bytes)
+    }
+
+
+@cache
+def _times(kind: type[Value]) -> frozenset[str]:
+    hints = get_type_hints(kind, include_extras=True)
+    return frozenset(name for name, hint in hints.items() if hint is Time or hint == Time)
+
+
+def _plain(value: Any, fields: Any) -> Any:
+    if isinstance(value, Value):
+        return fields(value)
+    if isinstance(value, StrEnum):
+        return str(value)
+    if isinstance(value, tuple):
+        return [_plain(one, fields) for one in value]
+    if isinstance(value, bytes):
+        return b64encode(value).decode("ascii")
+    return dict(value) if isinstance(value, Mapping) else value
+
+
+# -- the nouns ---------------------------------------------------------------------------------------
+
+NOTHING: Fields = {}
 #: The tag by which schedules are found among many tasks; their runs have it not.
 SCHEDULES = "@schedule"
 #: How the hold of a task begins that comes from elsewhere with a past, until it has that here. No part of its wish.
@@ -90,41 +163,41 @@ class Said(StrEnum):
 class Task(Value, frozen=True, kw_only=True, dict=True):
     """One piece of work, as it was asked for. Change it by `replace`."""
 
-    id: str
-    title: str
-    body: str = ""
+    id: Text
+    title: Text
+    body: LongText = ""
     #: The readable part of a file name; chosen from the title, meaningless to the queue.
-    slug: str = ""
+    slug: Text = ""
     #: Higher first.
-    priority: int = 0
+    priority: Whole = 0
     #: Ids that must be done before this may be taken.
-    needs: tuple[str, ...] = ()
+    needs: Texts = ()
     #: The command that proves it done, run by the queue.
-    check: str = ""
+    check: Text = ""
     #: Attempts spent so far, and how many there may be (0: the queue's default).
-    attempts: int = 0
-    max_attempts: int = 0
-    tags: tuple[str, ...] = ()
+    attempts: Count = 0
+    max_attempts: Count = 0
+    tags: Texts = ()
     #: Path globs this task will change.
-    touches: tuple[str, ...] = ()
+    touches: Texts = ()
     #: What it uses that is scarce: `staging=1` (at once), `api=10/min`, or a key alone.
-    limits: tuple[str, ...] = ()
-    parent: str = ""
+    limits: Limits = ()
+    parent: Text = ""
     #: Unix seconds before which it may not be taken; 0 is any time.
-    not_before: float = 0.0
+    not_before: Time = 0.0
     #: Why a person must look before it may be taken; empty is free.
-    hold: str = ""
+    hold: Text = ""
     #: Too large to do in one sitting: a planner splits it.
     big: bool = False
     #: What the last attempt died of, in one line.
-    last_error: str = ""
+    last_error: Text = ""
     #: Who asked, and when (unix seconds; 0 is unknown).
-    by: str = ""
-    created: float = 0.0
+    by: Text = ""
+    created: Time = 0.0
     #: When it was last put back, where a layout tells.
-    updated: float = 0.0
+    updated: Time = 0.0
     #: Fields a layout has no word of its own for, kept and carried along.
-    extra: Mapping[str, object] = NOTHING
+    extra: Fields = NOTHING
     #: The bytes this was read from: what nobody changed is written back as it was.
     source: bytes = b""
 
@@ -167,8 +240,8 @@ class Task(Value, frozen=True, kw_only=True, dict=True):
 
 
 #: Fields by their kind. What layouts, importers and rules do with a field follows from it: a new one need not be named.
-LISTS = tuple(name for name, kind in Task.kinds().items() if kind == "tuple[str, ...]")
-LINES = tuple(name for name, kind in Task.kinds().items() if kind == "str" and name not in ("body", "last_error"))
+LISTS = tuple(name for name, kind in Task.kinds().items() if kind == tuple[str, ...])
+LINES = tuple(name for name, kind in Task.kinds().items() if kind is str and name not in ("body", "last_error"))
 #: Fields that came after the first release: of them a wish tells only what is said, so that stored digests of old tasks
 #: hold. A new field is named here.
 LATER = ("limits",)
@@ -177,11 +250,11 @@ LATER = ("limits",)
 class Evidence(Value, frozen=True, kw_only=True):
     """What running a check showed."""
 
-    command: str
-    exit_code: int
-    seconds: float = 0.0
+    command: Text
+    exit_code: Whole
+    seconds: Seconds = 0.0
     #: The end of what it printed.
-    tail: str = ""
+    tail: LongText = ""
 
     @property
     def green(self) -> bool:
@@ -196,21 +269,21 @@ class Evidence(Value, frozen=True, kw_only=True):
 class Result(Value, frozen=True, kw_only=True):
     """What is published once per task, for ever."""
 
-    id: str
+    id: Text
     verdict: Verdict
-    reason: str = ""
-    output: str = ""
+    reason: Text = ""
+    output: LongText = ""
     #: Who ended it: the worker's fence, so that repeating a finish can be told from losing one.
-    worker: str = ""
-    attempt: int = 1
-    finished: float = 0.0
-    seconds: float = 0.0
+    worker: Text = ""
+    attempt: Count = 1
+    finished: Time = 0.0
+    seconds: Seconds = 0.0
     evidence: Evidence | None = None
     #: Money, tokens and turns, as the agent reported them.
-    cost: Mapping[str, object] = NOTHING
-    children: tuple[str, ...] = ()
+    cost: Fields = NOTHING
+    children: Texts = ()
     #: Where the working log went.
-    log: str = ""
+    log: Text = ""
 
 
 def brought(end: Value) -> dict[str, Any]:
@@ -221,42 +294,42 @@ def brought(end: Value) -> dict[str, Any]:
 class Try(Value, frozen=True, kw_only=True):
     """One attempt that did not finish the task; `counted` says whether it spent one of its attempts."""
 
-    at: float
-    worker: str
+    at: Time
+    worker: Text
     #: task, check, crash, timeout, empty spend an attempt; lost, quota, infra, room, released don't; reset forgives.
-    kind: str
-    error: str = ""
+    kind: Text
+    error: Text = ""
     #: The error with numbers, paths and times taken out: equal marks are the same failure.
-    mark: str = ""
+    mark: Text = ""
     counted: bool = True
-    seconds: float = 0.0
+    seconds: Seconds = 0.0
     evidence: Evidence | None = None
-    log: str = ""
+    log: Text = ""
 
 
 class Claim(Value, frozen=True, kw_only=True):
     """This worker's right to work on this task until the lease runs out or is revoked."""
 
     task: Task
-    worker: str
+    worker: Text
     #: Opaque, unique per claim; the store knows what to make of it.
-    fence: str
-    lease: float = 0.0
-    attempt: int = 1
+    fence: Text
+    lease: Seconds = 0.0
+    attempt: Count = 1
     #: Unix seconds of the claim, by the store's clock.
-    since: float = 0.0
+    since: Time = 0.0
 
 
 class Want(Value, frozen=True, kw_only=True):
     """What a worker asks a store for."""
 
-    worker: str
-    lease: float
-    count: int = 1
+    worker: Text
+    lease: Seconds
+    count: Count = 1
     #: Only these, in this order of trying; empty is any.
-    ids: tuple[str, ...] = ()
+    ids: Texts = ()
     #: Only tasks with one of these tags; empty is any.
-    tags: tuple[str, ...] = ()
+    tags: Texts = ()
     #: True: only big tasks; False: only small ones; None is any.
     big: bool | None = None
     #: Take it although it is held: for a person's changes, never for work.
@@ -264,14 +337,15 @@ class Want(Value, frozen=True, kw_only=True):
     #: Use the worker's name as the fence as it is, instead of adding something unique per claim.
     verbatim: bool = False
     #: `human` or `agent`, for work that only one of them may do; empty is told from the name.
-    kind: str = ""
+    kind: Text = ""
     #: The name of this request, which its claims' fences then have in them: by it they are found when the answer was
     #: lost. Empty: one is made.
-    call: str = ""
+    call: Text = ""
 
 
 #: The kinds of notes for people that an end may leave.
 NOTE_KINDS = ("choked", "lost", "ask")
+NOTE_KIND = f"^({'|'.join(NOTE_KINDS)})$"
 
 
 class End(Value, frozen=True, kw_only=True):
@@ -283,14 +357,14 @@ class End(Value, frozen=True, kw_only=True):
     #: The task as it goes back, or as it stays with its result (None: unchanged).
     task: Task | None = None
     #: Seconds before it may be taken again, by the store's clock.
-    delay: float = 0.0
+    delay: Seconds = 0.0
     children: tuple[Task, ...] = ()
     attempt: Try | None = None
     #: Kind and text of a note for people, where the layout keeps notes.
-    note: tuple[str, str] | None = None
+    note: tuple[Annotated[str, Meta(pattern=NOTE_KIND)], LongText] | None = None
     #: The changelog's word for this end, and its details.
-    action: str = ""
-    details: str = ""
+    action: Text = ""
+    details: Text = ""
 
 
 #: Fields of a changelog's line as another program spells them.
@@ -306,15 +380,15 @@ SPLIT_FROM = "split from "
 class Event(Value, frozen=True, kw_only=True):
     """One line of the changelog."""
 
-    timestamp: str
-    worker: str
-    worker_type: str
-    action: str
-    activity_id: str = ""
-    task_id: str = ""
-    details: str = ""
+    timestamp: Text
+    worker: Text
+    worker_type: Text
+    action: Text
+    activity_id: Text = ""
+    task_id: Text = ""
+    details: Text = ""
     #: Fields we have no word for, kept.
-    extra: Mapping[str, object] = NOTHING
+    extra: Fields = NOTHING
 
     @classmethod
     def of(cls, fields: Mapping[str, object]) -> Event:
@@ -356,20 +430,20 @@ class Event(Value, frozen=True, kw_only=True):
 class Lock(Value, frozen=True, kw_only=True):
     """A name that one worker has until a time: an activity's, or any name at all."""
 
-    name: str
-    holder: str
+    name: Text
+    holder: Text
     #: `human` or `agent`.
-    kind: str = "agent"
+    kind: Text = "agent"
     #: Grows with every acquisition of this name, for ever: a service that is shown a smaller one refuses it.
-    number: int = 0
-    acquired: float = 0.0
-    expires: float = 0.0
+    number: Count = 0
+    acquired: Time = 0.0
+    expires: Time = 0.0
     #: The task inside an activity that the holder is at, and until when.
-    task_id: str = ""
-    task_acquired: float = 0.0
-    task_expires: float = 0.0
+    task_id: Text = ""
+    task_acquired: Time = 0.0
+    task_expires: Time = 0.0
     #: Fields we have no word for, kept.
-    extra: Mapping[str, object] = NOTHING
+    extra: Fields = NOTHING
 
 
 def worker_type(worker: str) -> str:
@@ -389,22 +463,22 @@ class Card(Value, frozen=True, kw_only=True):
     task: Task
     state: State
     #: Why a ready task may not be taken.
-    held: str = ""
-    worker: str = ""
-    since: float = 0.0
-    until: float = 0.0
+    held: Text = ""
+    worker: Text = ""
+    since: Time = 0.0
+    until: Time = 0.0
     #: Whether the holder lives, as far as this machine can tell: yes, no, unknown.
-    alive: str = "unknown"
+    alive: Text = "unknown"
     #: `human` or `agent`, where the claim says so itself.
-    kind: str = ""
+    kind: Text = ""
     result: Result | None = None
     tries: tuple[Try, ...] = ()
     #: Results of superseded claims, kept aside.
-    late: tuple[str, ...] = ()
-    notes: str = ""
+    late: Texts = ()
+    notes: LongText = ""
     #: Why no agent may take it by words that are not its task's: its work item's, that a part of it is for people, or
     #: that it cannot be read.
-    barred: str = ""
+    barred: Text = ""
 
     @property
     def checked(self) -> str:
@@ -418,7 +492,7 @@ class Page(Value, frozen=True, kw_only=True):
     """Some cards, and where to go on; an empty cursor is the end."""
 
     cards: tuple[Card, ...]
-    cursor: str = ""
+    cursor: Text = ""
 
 
 class Outcome(Value, frozen=True, kw_only=True):
@@ -428,45 +502,45 @@ class Outcome(Value, frozen=True, kw_only=True):
 class Done(Outcome, frozen=True, kw_only=True):
     """The work is finished."""
 
-    output: str = ""
-    reason: str = ""
+    output: LongText = ""
+    reason: Text = ""
     evidence: Evidence | None = None
-    seconds: float = 0.0
-    cost: Mapping[str, object] = NOTHING
-    log: str = ""
+    seconds: Seconds = 0.0
+    cost: Fields = NOTHING
+    log: Text = ""
 
 
 class Failed(Outcome, frozen=True, kw_only=True):
     """The work did not succeed. Policy decides between another attempt, a choke and the end."""
 
-    error: str
-    kind: str = "task"
-    output: str = ""
+    error: Text
+    kind: Text = "task"
+    output: LongText = ""
     evidence: Evidence | None = None
-    seconds: float = 0.0
+    seconds: Seconds = 0.0
     #: No further attempt, whatever is left.
     final: bool = False
     cancelled: bool = False
-    cost: Mapping[str, object] = NOTHING
-    log: str = ""
+    cost: Fields = NOTHING
+    log: Text = ""
 
 
 class Retry(Outcome, frozen=True, kw_only=True):
     """Put it back for another attempt after that many seconds; spends no attempt."""
 
-    reason: str
-    after: float = 0.0
-    kind: str = "infra"
-    log: str = ""
+    reason: Text
+    after: Seconds = 0.0
+    kind: Text = "infra"
+    log: Text = ""
 
 
 class Release(Outcome, frozen=True, kw_only=True):
     """Put it back as it was; spends no attempt."""
 
-    reason: str = ""
+    reason: Text = ""
     #: The bytes to go back with, when a person edited it.
     task: Task | None = None
-    action: str = "released_task"
+    action: Text = "released_task"
 
 
 class Split(Outcome, frozen=True, kw_only=True):
@@ -475,14 +549,14 @@ class Split(Outcome, frozen=True, kw_only=True):
     children: tuple[Task, ...]
     #: Come back to the parent when all children are done, instead of ending it now.
     wait: bool = False
-    output: str = ""
+    output: LongText = ""
 
 
 class Ask(Outcome, frozen=True, kw_only=True):
     """A person must answer first; the task waits, the worker doesn't."""
 
-    question: str
+    question: Text
     #: Equal keys are the same question: one answer frees every task that waits with it.
-    key: str = ""
+    key: Text = ""
     #: What would answer it, in words.
-    wanted: str = ""
+    wanted: Text = ""

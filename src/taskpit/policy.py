@@ -15,6 +15,7 @@ import os
 from collections.abc import Mapping
 
 from taskpit.clock import iso, say_duration
+from taskpit.decode import convert_field
 from taskpit.errors import Invalid
 from taskpit.model import (
     FOR_PARTS,
@@ -33,7 +34,6 @@ from taskpit.model import (
     Try,
     Verdict,
 )
-from taskpit.schema import field
 from taskpit.text import headline, one_line
 
 TYPE_CHECKING = False
@@ -94,7 +94,7 @@ def check_end(claim: object, outcome: object) -> None:
             if value is not None and not isinstance(value, Task if name == "task" else Evidence):
                 raise Invalid(f"{name!r} is {value!r:.60}: it should be a {kind}", hint=hint, id=task_id)
         else:
-            field(name, dict(value) if isinstance(value, Mapping) else value, kind)
+            convert_field(type(outcome), name, dict(value) if isinstance(value, Mapping) else value)
 
 
 def settle(claim: Claim, outcome: Outcome, tries: Sequence[Try], config: Config, now: float) -> End:

@@ -10,14 +10,17 @@ from itertools import filterfalse
 from taskpit import errors, pools
 from taskpit.clock import Clock, iso
 from taskpit.config import Config
+from taskpit.decode import convert, several
 from taskpit.model import (
     SCHEDULES,
     Claim,
+    Count,
     End,
     Event,
     Failed,
     Outcome,
     Said,
+    Seconds,
     Split,
     State,
     Task,
@@ -26,7 +29,6 @@ from taskpit.model import (
     worker_type,
 )
 from taskpit.rules import ANY, check_task, drawn, find_cycle, suits, tangled
-from taskpit.schema import field, several
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -193,8 +195,8 @@ class Queue:
         A task named by id that can't be had raises: Nothing, Held, Lost, Conflict or NotFound, with the reason.
         """
         if lease:
-            field("lease", lease, "float")
-        if count != 1 and not field("count", count, "int"):
+            convert(lease, Seconds, "lease")
+        if count != 1 and not convert(count, Count, "count"):
             raise errors.Invalid("count must be at least 1: 0 tasks cannot be claimed")
         want = Want(
             worker=worker,
@@ -326,7 +328,7 @@ class Queue:
 
         LOST if it is over.
         """
-        field("lease", lease, "float")
+        convert(lease, Seconds, "lease")
         said = self.store.renew([claim], lease or claim.lease or self.config.lease)[0]
         if said is Said.OK and "race-of" in claim.task.extra and self._race().over(claim.task) is not None:
             return Said.CANCEL

@@ -11,12 +11,12 @@ from typing import Any
 
 from taskpit import pools
 from taskpit.clock import instant, iso, say_duration
+from taskpit.decode import amount
 from taskpit.explain import reason_of
 from taskpit.history import author, who
 from taskpit.model import Card, Event, State, Value, Verdict
 from taskpit.queue import Queue, cards
 from taskpit.race import parent_of, racers_of
-from taskpit.schema import amount
 from taskpit.status import LABELS, Status, counted, status_of
 from taskpit.store.folder import lately_aside
 from taskpit.store.port import Looking

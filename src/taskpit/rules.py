@@ -5,20 +5,21 @@ Every store answers to these rules; the conformance suite holds it to them.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from operator import attrgetter
 
 from msgspec.structs import astuple
 
 from taskpit.clock import iso, say_duration
 from taskpit.config import Limit
+from taskpit.decode import convert_field
 from taskpit.errors import Invalid
 from taskpit.model import LINES, LISTS, State, Task, Value
-from taskpit.schema import field, whole
 from taskpit.text import is_count
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable
 
     from taskpit.model import Want
 
@@ -285,9 +286,9 @@ def _check_kinds(task: Task) -> None:
     for name in COUNTS:
         value = getattr(task, name)
         try:
-            whole(name, value if type(value) is int else None)
-        except (TypeError, ValueError) as error:
-            raise Invalid(f"the {name} is none that a task can have: {error}", id=task.id) from None
+            convert_field(Task, name, value)
+        except Invalid as error:
+            raise Invalid(f"the {name} is none that a task can have: {error.message}", id=task.id) from None
     source: object = task.source
     limits: object = task.limits
     if not isinstance(source, bytes):
@@ -298,5 +299,6 @@ def _check_kinds(task: Task) -> None:
         except ValueError as error:
             hint = "Write staging=1 for one at once, api=10/min for ten a minute, or a key of the table [limits]."
             raise Invalid(str(error), hint=hint, id=task.id) from None
-    for name, kind in KINDS.items():
-        field(name, getattr(task, name), kind)
+    for name in KINDS:
+        value = getattr(task, name)
+        convert_field(Task, name, dict(value) if isinstance(value, Mapping) else value)

@@ -25,8 +25,8 @@ from zoneinfo import ZoneInfo
 
 from taskpit.clock import LAST, duration, iso, say_duration, stamp
 from taskpit.errors import Invalid
+from taskpit.ids import is_word
 from taskpit.model import SCHEDULES, Claim, End, State, Task, Value
-from taskpit.schema import is_word
 from taskpit.text import did_you_mean
 
 #: The fields of a schedule; its runs have none of them.

@@ -6,15 +6,11 @@ wait for me? Each task has exactly one answer, and each surface asks here for it
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
+from typing import Any
 
-from taskpit.model import UNREAD, State, Verdict
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from taskpit.model import Card
+from taskpit.model import UNREAD, Card, State, Verdict, facts
 
 
 class Status(StrEnum):
@@ -76,6 +72,25 @@ def status_of(card: Card) -> Status:
     queues_own = reason.startswith((LANDING, RACING, REVIEWER, SPARE, f"{PULL} "))
     for_person = card.task.hold == reason or reason.startswith(_BEGINS) or reason.endswith(_ENDS)
     return Status.NEEDS_YOU if for_person and not queues_own else Status.WAITING
+
+
+def card_facts(card: Card) -> dict[str, Any]:
+    """Return a task and its status as programs read them."""
+    return {
+        **facts(card.task),
+        "state": str(card.state),
+        "status": str(status_of(card)),
+        "held": card.held,
+        "worker": card.worker,
+    }
+
+
+def full_facts(card: Card) -> dict[str, Any]:
+    """Return everything that is known of a task as programs read it."""
+    known = facts(card)
+    result = {**known["result"], "checked": card.checked or "none"} if card.result else None
+    rest = {name: known[name] for name in ("since", "until", "alive", "tries", "notes", "late")}
+    return {**card_facts(card), **rest, "result": result}
 
 
 def read_status(word: str) -> frozenset[Status]:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from taskpit import jsontext
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from typing import Any
 
 #: Compiled when first used: a command that prints JSON never pays for it.
 #: Escape sequences as a whole; then every control character but tab and newline, and those that turn
@@ -138,50 +135,9 @@ def last_lines(data: bytes, count: int, longest: int = 2000) -> str:
     return "\n".join(lines[-count:])[-longest:]
 
 
-#: How deeply JSON that others wrote may be nested: what is read must also be compared, written and shown.
-DEEPEST = 100
-
-
 def is_count(text: str) -> bool:
     """Whether these are digits that make a number which can be kept anywhere, a database included."""
     return text.isascii() and text.isdecimal() and len(text) <= 18
-
-
-def read_json(text: bytes | str, *, lenient: bool = False) -> Any:
-    """The value in JSON; ValueError for all that is none, also for what is nested beyond reason.
-
-    A number without end is refused, too, or None if the reader is `lenient`.
-    """
-    try:
-        value = jsontext.loads(text, lenient=lenient)
-    except RecursionError:
-        raise ValueError("it is nested too deeply") from None
-    level, depth = [value], 0
-    while level:
-        depth += 1
-        level = [
-            inner
-            for one in level
-            if isinstance(one, dict | list)
-            for inner in (one.values() if isinstance(one, dict) else one)
-            if isinstance(inner, dict | list)
-        ]
-        if depth > DEEPEST:
-            raise ValueError("it is nested too deeply")
-    return value
-
-
-def read_toml(text: str) -> dict[str, Any]:
-    """The tables in TOML; ValueError for all that is none, also for what is nested or dotted beyond reason."""
-    import re
-    import tomllib
-
-    if re.search(rf"(?:\.[^.\n=]+){{{DEEPEST}}}", text):  # Python's reader would take hours over such a key
-        raise ValueError("it has a key of more parts than anybody needs")
-    try:
-        return tomllib.loads(text)
-    except RecursionError:
-        raise ValueError("it is nested too deeply") from None
 
 
 # -- words that were probably meant ----------------------------------------------------------------

@@ -11,8 +11,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from taskpit.clock import duration
+from taskpit.decode import read_toml
 from taskpit.errors import Invalid
-from taskpit.text import did_you_mean, read_toml
+from taskpit.text import did_you_mean
 
 #: Takes a value as TOML has it; `Wrong` if it may not stand there.
 Checker = Callable[[Any], Any]

@@ -15,8 +15,9 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from taskpit import errors, layouts, schema
+from taskpit import errors, layouts
 from taskpit.clock import instant, iso
+from taskpit.decode import convert, read_json
 from taskpit.events import new_events, unsettled
 from taskpit.explain import ENDING
 from taskpit.layouts.activities import item_of
@@ -39,7 +40,6 @@ from taskpit.model import (
 )
 from taskpit.store import changelog
 from taskpit.store.port import Looking, Store
-from taskpit.text import read_json
 
 #: The version of the JSON lines.
 SCHEMA = 1
@@ -241,10 +241,10 @@ def _card(fields: dict[str, Any]) -> Card:
     source = str(fields.get("text") or "").encode("utf-8", "surrogateescape")
     result = fields.get("result")
     return Card(
-        task=schema.load(Task, task, source=source),
+        task=convert(task, Task).replace(source=source),
         state=State(fields["state"]),
-        result=schema.load_result(result) if result else None,
-        tries=tuple(schema.load_try(one) for one in fields.get("tries", ())),
+        result=convert(result, Result) if result else None,
+        tries=tuple(convert(one, Try) for one in fields.get("tries", ())),
         notes=str(fields.get("notes", "")),
         barred=str(fields.get("barred", "")),
     )

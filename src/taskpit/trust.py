@@ -10,15 +10,16 @@ Looking at a queue needs no trust.
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 from typing import TYPE_CHECKING, Any
 
-from taskpit import fs, jsontext, layouts
+from taskpit import fs, layouts
 from taskpit.config import plain_settings
+from taskpit.decode import read_json, read_toml
 from taskpit.errors import Untrusted
 from taskpit.model import Value
-from taskpit.text import read_toml
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -133,7 +134,7 @@ def _strings(start: Start) -> list[str]:
     """The texts that stand in TOML or JSON, which may be spelled with escapes there."""
     try:
         if start.kind == "hook":
-            todo: list[Any] = [jsontext.loads(start.text)] if start.text.startswith("[") else []
+            todo: list[Any] = [read_json(start.text)] if start.text.startswith("[") else []
         else:
             todo = [read_toml(start.text)]
     except ValueError:
@@ -216,7 +217,11 @@ def _named(root: str, top: str) -> Iterator[Start]:
     if tokens := _text(f"{root}/{TOKENS}", root, top):
         yield Start(kind="tokens", name=TOKENS, text=tokens)
     for event, command in _hooks(_text(f"{root}/{CONFIG}", root, top)).items():
-        yield Start(kind="hook", name=event, text=command if isinstance(command, str) else jsontext.dumps(command))
+        yield Start(
+            kind="hook",
+            name=event,
+            text=command if isinstance(command, str) else json.dumps(command, ensure_ascii=False),
+        )
     for file in _presets(f"{root}/{PRESETS}"):
         yield Start(kind="preset", name=file.removesuffix(".toml"), text=_text(f"{root}/{PRESETS}/{file}", root, top))
     for folder in (root, os.path.dirname(root)):
@@ -281,7 +286,7 @@ def _facts(root: str, found: Iterable[Start]) -> dict[str, Any]:
     status = os.stat(root)
     digest = blake2b(digest_size=32)
     for one in found:
-        digest.update(jsontext.dumps([one.kind, one.name, one.text]).encode("utf-8", "surrogatepass"))
+        digest.update(json.dumps([one.kind, one.name, one.text], ensure_ascii=False).encode("utf-8", "surrogatepass"))
     return {
         "path": root,
         # Devices without a major number (btrfs, NFS, overlays) are numbered afresh with every mount.
@@ -316,7 +321,7 @@ def record(seen: Look) -> bool:
     """
     try:
         path = _record_of(seen.record["path"])
-        data = jsontext.dumps(seen.record).encode("utf-8", "surrogateescape")
+        data = json.dumps(seen.record, ensure_ascii=False).encode("utf-8", "surrogateescape")
         fs.replace(path, data, sync=False, mode=0o600)
     except (OSError, Untrusted):
         return False
@@ -338,7 +343,7 @@ def known() -> list[str]:
     found = []
     for name in fs.names(state_path("trust")):
         try:
-            facts = jsontext.loads(fs.read(state_path("trust", name), LARGEST)[0].decode("utf-8", "surrogateescape"))
+            facts = read_json(fs.read(state_path("trust", name), LARGEST)[0].decode("utf-8", "surrogateescape"))
             root = facts["path"]
             if isinstance(root, str) and os.stat(root).st_ino == facts["inode"] and facts["born"] == _born(root):
                 found.append(root)
@@ -375,7 +380,7 @@ def _unrecorded(seen: Look) -> str:
     facts = seen.record
     try:
         path = _record_of(facts["path"])
-        known = jsontext.loads(fs.read(path, LARGEST)[0].decode("utf-8", "surrogateescape"))
+        known = read_json(fs.read(path, LARGEST)[0].decode("utf-8", "surrogateescape"))
         mine = isinstance(known, dict) and not fs.foreign(path)
     except FileNotFoundError:
         return "it came by clone, copy or another hand, or was made by an older version"

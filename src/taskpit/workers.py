@@ -8,13 +8,14 @@ lease alone.
 
 from __future__ import annotations
 
+import json
 import os
 import time
 
-from taskpit import fs, jsontext, schema
+from taskpit import fs, ids
+from taskpit.decode import convert, read_json
 from taskpit.errors import Invalid
-from taskpit.model import Value
-from taskpit.text import read_json
+from taskpit.model import Count, Offset, Seconds, Text, Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,13 +42,13 @@ LARGEST_TOLD = 1 << 26
 class WorkerRecord(Value, frozen=True, kw_only=True):
     """What a worker says of itself before it first claims."""
 
-    worker: str
-    host: str
-    pid: int
+    worker: Text
+    host: Text
+    pid: Count
     #: The boot and the clock offset at that time: equal ones later mean that no clock has jumped.
-    boot: str
-    offset: float
-    lease: float
+    boot: Text
+    offset: Offset
+    lease: Seconds
     #: Whether a process holds the lock on this record while it lives.
     stays: bool
 
@@ -80,7 +81,7 @@ def base(worker: str) -> str:
 
 def run_path(runs: str, task_id: str, attempt: int, fence: str) -> str:
     """Where in the folder of all runs this claim's has its files."""
-    return schema.path_of(runs, task_id, f".{attempt}.{fence.partition(MARK)[2] or base(fence)}")
+    return ids.path_of(runs, task_id, f".{attempt}.{fence.partition(MARK)[2] or base(fence)}")
 
 
 def describe(worker: str, lease: float, clock: Clock, *, stays: bool) -> WorkerRecord:
@@ -97,7 +98,7 @@ def describe(worker: str, lease: float, clock: Clock, *, stays: bool) -> WorkerR
 
 
 def _bytes(record: WorkerRecord) -> bytes:
-    return jsontext.dumps(record.as_dict()).encode("utf-8", "replace") + b"\n"
+    return json.dumps(record.as_dict(), ensure_ascii=False).encode("utf-8", "replace") + b"\n"
 
 
 def introduce(path: str, record: WorkerRecord) -> None:
@@ -120,7 +121,7 @@ def introduce(path: str, record: WorkerRecord) -> None:
 def load(path: str) -> WorkerRecord | None:
     """The record, or None if there is none that can be read."""
     try:
-        return schema.load(WorkerRecord, read_json(fs.read(path, LIMIT)[0]))
+        return convert(read_json(fs.read(path, LIMIT)[0]), WorkerRecord)
     except (OSError, ValueError, Invalid):
         return None
 

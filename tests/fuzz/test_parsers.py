@@ -16,7 +16,7 @@ from parsers import MEGABYTE, PARSERS, Parser, load_task
 from rotation import examples, part
 from waits import PATIENCE
 
-from taskpit import clock, layouts, schema, text
+from taskpit import clock, decode, layouts
 from taskpit.layouts import markdown, markdown_task
 from taskpit.layouts.markdown import Sheet
 from taskpit.store import leases
@@ -118,7 +118,7 @@ def test_json_read_without_care_is_seen(name, monkeypatch):
     """Each of these fell over what is nested deeply."""
     if BY_NAME[name].largest < DEEP:
         pytest.skip("what fits into it is not nested more deeply than this Python goes")
-    careful = text.read_json
+    careful = decode.read_json
     for module in [one for key, one in sys.modules.items() if key.startswith("taskpit.")]:
         if getattr(module, "read_json", None) is careful:
             monkeypatch.setattr(module, "read_json", careless)
@@ -128,7 +128,6 @@ def test_json_read_without_care_is_seen(name, monkeypatch):
 
 
 BELIEVED = {
-    "records": (schema, "check", lambda _, fields, __=(): fields, "claim by its record"),
     "sightings": (leases, "_checked", lambda mine: mine, "sightings"),
     "numbers of a result": (
         markdown_task,
@@ -136,7 +135,6 @@ BELIEVED = {
         lambda said, default: float(said) if said else default,
         "pit result",
     ),
-    "times of tries": (schema, "check", lambda _, fields, __=(): fields, "try"),
     "spans without end": (clock, "_in_time", lambda seconds, _: seconds, "duration"),
 }
 

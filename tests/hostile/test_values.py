@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import json
 import os
-from functools import partial
 
 import pytest
 from boxes import make, make_fast, pit, write
 
-from taskpit import schedule, schema
+from taskpit import ids, schedule
 from taskpit.crew.state import CrewFiles
+from taskpit.decode import convert, read_json
 from taskpit.errors import Invalid, Storage
 from taskpit.layouts import Spot, get, yamltext
-from taskpit.model import State, Task
+from taskpit.model import Result, State, Task, Try
 from taskpit.store import index
 from taskpit.store.postgres.opening import papers_of
-from taskpit.text import read_json
 from taskpit.worker.agent_runner import Session
 from taskpit.worker.budget import Ledger
 
@@ -79,7 +78,7 @@ def test_carried_says_only_what_bullets_cannot(name, tmp_path):
     assert pit("-C", root, "claim", "--json").data["task"]["title"] == "good"
     assert sorted(os.listdir(tmp_path)) == before
     told = pit("-C", root, "doctor").out
-    for word in ("food/food-0005-x.md", "carried", f"{name.split()[-1]!r}", "write it in a bullet of its own"):
+    for word in ("food/food-0005-x.md", "carried", f"'{name.split()[-1]}", "write it in a bullet of its own"):
         assert word in told
     (kept,) = (one for one in os.listdir(f"{root}/.taskpit/quarantine") if not one.endswith(".reason"))
     assert "food-0005-x" in kept
@@ -265,7 +264,7 @@ def test_a_plan_that_cannot_be_is_refused_by_its_name(plan, tmp_path):
         CrewFiles(str(tmp_path)).plan(sealed=False)
 
 
-@pytest.mark.parametrize("read", [partial(schema.load, Task), schema.load_result, schema.load_try])
+@pytest.mark.parametrize("kind", [Task, Result, Try])
 @pytest.mark.parametrize(
     "doc",
     [
@@ -281,9 +280,9 @@ def test_a_plan_that_cannot_be_is_refused_by_its_name(plan, tmp_path):
         "",
     ],
 )
-def test_a_row_that_cannot_be_is_refused(read, doc):
+def test_a_row_that_cannot_be_is_refused(kind, doc):
     with pytest.raises((Invalid, ValueError)):
-        read(read_json(doc))
+        convert(read_json(doc), kind)
 
 
 def test_the_name_of_a_database_is_no_path():
@@ -295,7 +294,7 @@ def test_the_name_of_a_database_is_no_path():
 @pytest.mark.parametrize("fields", [{"attempt": "1"}, {"session": 5}, {"cwd": None}, {"more": 1}])
 def test_a_session_is_what_sessions_are(fields):
     with pytest.raises(Invalid):
-        schema.load(Session, {"preset": "x", "session": "s", "cwd": "/", "attempt": 1, **fields})
+        convert({"preset": "x", "session": "s", "cwd": "/", "attempt": 1, **fields}, Session)
 
 
 # -- ids -------------------------------------------------------------------------------------------
@@ -306,8 +305,8 @@ def test_a_session_is_what_sessions_are(fields):
 )
 def test_no_path_is_made_of_what_is_no_id(name):
     with pytest.raises(Invalid):
-        schema.path_of("ids", name)
-    assert not schema.is_word(name)
+        ids.path_of("ids", name)
+    assert not ids.is_word(name)
 
 
 def test_no_path_is_made_of_a_slug_that_leads_elsewhere():

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import copy
-import json
 import pickle
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from taskpit import jsontext, layouts
+from taskpit import layouts
 from taskpit.layouts import Spot
 from taskpit.layouts.markdown import Sheet, are_plain, is_plain, skim
 from taskpit.layouts.markdown_task import KNOWN, PROSE
@@ -109,22 +108,3 @@ def test_bytes_of_one_layout_are_not_taken_for_those_of_another():
         layouts.get("workspace").load(Spot(state=State.READY, id="0001"), layouts.get("workspace").dump(task)).title
         == "do it"
     )
-
-
-PLAIN = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
-    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
-    max_leaves=12,
-)
-
-
-@given(PLAIN)
-def test_json_is_written_as_the_standard_library_writes_it(value):
-    assert jsontext.dumps(value) == json.dumps(value, ensure_ascii=False)
-    assert jsontext.dumps(value, tight=True) == json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-
-
-@pytest.mark.parametrize("value", [object(), {1, 2}, b"bytes", [b"bytes"]])
-def test_what_is_no_json_is_refused(value):
-    with pytest.raises(TypeError, match="not plain enough"):
-        jsontext.dumps(value)

@@ -15,7 +15,7 @@ from taskpit.model import Task, defaults
 #: What somebody would write who wants tasks to have a link and reviewers: file, a line of it, the lines after it.
 CHANGES = {
     "model.py": (
-        ('    parent: str = ""\n', '    link: str = ""\n    reviewers: tuple[str, ...] = ()\n'),
+        ('    parent: Text = ""\n', '    link: Text = ""\n    reviewers: Texts = ()\n'),
         ('LATER = ("limits",', ' "link", "reviewers",'),
     ),
     "cli/task_options.py": (

@@ -140,7 +140,7 @@ def test_no_id_becomes_part_of_a_path_but_in_one_place():
         for _, told in ids_in_paths(tree(module))
         if "pit/" not in told
     ]
-    assert found == []  # `schema.name_of` makes the name, without a slash in it
+    assert found == []  # `ids.name_of` makes the name, without a slash in it
 
 
 def test_an_id_in_a_path_is_seen():

@@ -174,7 +174,10 @@ def test_what_no_order_of_working_frees():
         ({"needs": ("",)}, "cannot stand in needs"),
         ({"needs": ("a#b",)}, "cannot stand in needs"),
         ({"needs": ("a",)}, "a needs itself"),
-        ({"priority": 5.0}, "the priority is none that a task can have: it should be a whole number"),
+        (
+            {"priority": 5.0},
+            "the priority is none that a task can have: 'priority' is 5.0: it should be a whole number",
+        ),
         ({"priority": True}, "the priority is none"),
         ({"priority": -(10**20)}, "too small or too large"),
         ({"attempts": -1}, "the attempts is none"),

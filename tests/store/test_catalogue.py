@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import random
 import sqlite3
@@ -13,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pits import make, root_of, task
 
-from taskpit import catalog, fs, jsontext
+from taskpit import catalog, fs
 from taskpit.keeper import sweep
 from taskpit.logfile import Log
 from taskpit.model import End, Release, Task
@@ -147,7 +148,7 @@ def test_who_waits_in_a_vast_queue_watches(queue, monkeypatch):
 
 def test_a_torn_line_of_the_log_spoils_only_itself(tmp_path):
     row = (0, 1.0, 2, "a", "food-0001-a.md", 7, 0, "[]")
-    line = jsontext.dumps({"action": "added_task", "ready": list(row)}, tight=True).encode() + b"\n"
+    line = json.dumps({"action": "added_task", "ready": list(row)}, separators=(",", ":")).encode() + b"\n"
     with open(tmp_path / "log", "ab") as log:
         log.write(line + line[:20])  # its writer found the disk full
     log = Log(str(tmp_path / "log"))
@@ -407,41 +408,6 @@ def test_the_order_is_that_of_memory(tmp_path_factory, tasks):
                 store.put([task(number, priority=priority, created=1000.0 + age, hold="no" if held else "")])
         assert take(queue, len(tasks)) == take(memory, len(tasks))
     queue.close()
-
-
-@settings(deadline=None)
-@given(
-    st.recursive(
-        st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
-        lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
-        max_leaves=20,
-    )
-)
-def test_json_is_json(value):
-    """Our own writer and reader of it say what the standard library says."""
-    import json
-
-    assert jsontext.dumps(value) == json.dumps(value, ensure_ascii=False)
-    assert jsontext.indented(value) == json.dumps(value, ensure_ascii=False, indent=2)
-    assert jsontext.dumps(value, tight=True) == json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    assert jsontext.loads(json.dumps(value)) == json.loads(json.dumps(value))
-
-
-@settings(deadline=None)
-@given(st.text(max_size=30) | st.sampled_from(["", "{", "[1,]", "1 2", "nul", '"a', "[1", '{"a":}', "NaN", "\ufeff1"]))
-def test_what_is_no_json_is_refused(text):
-    import json
-
-    def refuse(word):
-        raise ValueError(f"{word} is no JSON")
-
-    try:
-        wanted = json.loads(text, parse_constant=refuse)
-    except ValueError:
-        with pytest.raises(ValueError, match=r"."):
-            jsontext.loads(text)
-    else:
-        assert repr(jsontext.loads(text)) == repr(wanted)
 
 
 # -- nothing is left open --------------------------------------------------------------------------

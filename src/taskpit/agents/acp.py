@@ -13,7 +13,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from taskpit.text import fit, read_json
+from taskpit.decode import read_json
+from taskpit.text import fit
 
 VERSION = 1
 #: What is answered when an agent asks whether it may use a tool.

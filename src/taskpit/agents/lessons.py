@@ -12,11 +12,12 @@ import json
 import re
 from collections.abc import Callable, Sequence
 
-from taskpit import fs, schema
+from taskpit import fs
+from taskpit.decode import convert, read_json
 from taskpit.errors import Invalid
-from taskpit.model import Task, Try, Value
+from taskpit.model import Task, Text, Texts, Time, Try, Value
 from taskpit.rules import overlap
-from taskpit.text import headline, one_line, plain, read_json
+from taskpit.text import headline, one_line, plain
 
 FILE = "lessons.jsonl"
 #: How long what helped, an error and a path may be.
@@ -33,14 +34,14 @@ class Lesson(Value, frozen=True, kw_only=True):
     """One line."""
 
     #: The error without what differs each time: equal marks are the same failure.
-    mark: str
+    mark: Text
     #: The error in one line, and what helped.
-    error: str
-    helped: str
+    error: Text
+    helped: Text
     #: Where its task worked.
-    paths: tuple[str, ...] = ()
-    task: str = ""
-    at: float = 0.0
+    paths: Texts = ()
+    task: Text = ""
+    at: Time = 0.0
 
 
 class Lessons:
@@ -93,7 +94,7 @@ def _line(text: str, longest: int) -> str:
 
 def _load(data: bytes) -> Lesson | None:
     try:
-        found = schema.load(Lesson, read_json(data))
+        found = convert(read_json(data), Lesson)
     except (ValueError, Invalid):
         return None
     helped = _line(found.helped, LONGEST)

@@ -295,7 +295,7 @@ def _notify(args: Args, context: Context) -> Reply:
 
 
 def _event() -> dict[str, Any] | None:
-    from taskpit.text import read_json
+    from taskpit.decode import read_json
 
     text = "" if sys.stdin is None or sys.stdin.isatty() else sys.stdin.read(LONGEST_EVENT)
     if not text.strip():

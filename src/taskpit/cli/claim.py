@@ -75,7 +75,7 @@ def _claim(args: Args, context: Context) -> Reply:
 
 
 def _facts(claim: Claim) -> dict[str, object]:
-    from taskpit.json_facts import card_facts
+    from taskpit.status import card_facts
 
     return {
         "task": card_facts(Card(task=claim.task, state=State.CLAIMED, worker=claim.fence)),

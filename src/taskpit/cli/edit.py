@@ -16,9 +16,9 @@ from taskpit.cli.context import Args, Context, Reply, Usage, arg, either, takes
 from taskpit.cli.options import AS, ID, read_text, vet, words
 from taskpit.cli.task_options import TASK_ARGS, task_fields
 from taskpit.errors import Conflict, Invalid
-from taskpit.json_facts import card_facts
 from taskpit.model import State, Task
 from taskpit.queue import Queue
+from taskpit.status import card_facts
 from taskpit.workers import run_around
 
 #: How a line begins that an editor shows and no task has.

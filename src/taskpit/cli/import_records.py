@@ -20,15 +20,16 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, cast
+from typing import Any
 
-from taskpit import layouts, schema
+from taskpit import layouts
 from taskpit.cli.options import PRIORITIES, read_input
 from taskpit.clock import instant
+from taskpit.decode import check_plain, convert, convert_field
 from taskpit.errors import Invalid, NotFound, TaskpitError, TooLarge
 from taskpit.importers.importer import Found, read_value, unused
 from taskpit.layouts import Layout
-from taskpit.model import State, Task
+from taskpit.model import State, Task, Text, Texts
 from taskpit.rules import natural
 
 #: A file with many records may be larger than one task.
@@ -174,7 +175,8 @@ def _task(value: dict[str, Any], where: str) -> Found:
         for name in names:
             if name in rest and field not in fields:
                 fields[field] = _value(field, rest.pop(name), name)
-    extra = cast("dict[str, Any]", schema.field("extra", rest.pop("extra", {}), "Mapping[str, object]"))
+    extra = rest.pop("extra", {})
+    check_plain("extra", extra)
     state, command = fields.pop("state", "").strip().lower(), fields.pop("done-when", "")
     if not fields.get("title"):
         raise Invalid("it has no title")
@@ -219,22 +221,24 @@ def _keep_rest(fields: dict[str, Any], rest: dict[str, Any]) -> None:
 
 def _value(field: str, value: object, name: str) -> object:
     """What a record says under this name, as the task's field has it; Invalid says what is wrong with it."""
-    kind = Task.kinds().get(field, "str")
+    kind = Task.kinds().get(field, str)
     if field == "priority" and str(value).upper() in PRIORITIES:
         return PRIORITIES[str(value).upper()]
-    if kind == "float" and not isinstance(value, int | float):
+    if kind is float and not isinstance(value, int | float):
         try:
             return instant(str(value), 0.0)
         except (ValueError, OverflowError) as error:
             raise Invalid(f"{name}: {error}") from None
-    if kind == "tuple[str, ...]":
+    if kind == tuple[str, ...]:
         value = [part.strip() for part in value.split(",")] if isinstance(value, str) else value
         value = [word for one in value if (word := _entry(one))] if isinstance(value, list) else value
-        return tuple(dict.fromkeys(cast("tuple[str, ...]", schema.field(name, value, kind))))
+        return tuple(dict.fromkeys(convert(value, Texts, name, lenient=True)))
     value = _entry(value) if field in ("id", "parent") else value
-    return schema.field(
-        field if kind == "float" else name, value, kind
-    )  # which numbers are times it knows by the field
+    return (
+        convert_field(Task, field, value, lenient=True)
+        if field in Task.kinds()
+        else convert(value, Text, name, lenient=True)
+    )
 
 
 def _entry(value: object) -> object:

@@ -8,10 +8,10 @@ worst a task can do is to be green.
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 
-from taskpit import jsontext
 from taskpit.text import fit, is_plain, plain, width_of
 
 TYPE_CHECKING = False
@@ -83,13 +83,6 @@ def _print_json(value: object, stream: TextIO) -> None:
 
 def _json(value: object, *, readable: bool) -> str:
     """The JSON of a value; what is not plain is said in words."""
-    if readable:
-        try:
-            return jsontext.dumps(value)  # without ten milliseconds of imports
-        except TypeError:
-            pass
-    import json
-
     return json.dumps(value, ensure_ascii=not readable, default=_plain)
 
 

@@ -14,10 +14,9 @@ from taskpit.clock import say_duration
 from taskpit.errors import Invalid, NotFound
 from taskpit.explain import ending, facts, reason_of, tries
 from taskpit.history import who
-from taskpit.json_facts import card_facts, full_facts
 from taskpit.model import State
 from taskpit.queue import cards, tally
-from taskpit.status import LABELS, Status, read_status, state_with, status_of, summary
+from taskpit.status import LABELS, Status, card_facts, full_facts, read_status, state_with, status_of, summary
 from taskpit.store.folder import lately_aside
 from taskpit.text import fit, plain, revealed
 

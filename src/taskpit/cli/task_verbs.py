@@ -8,9 +8,8 @@ from taskpit.cli.context import Args, Context, Reply, Usage, arg, takes
 from taskpit.cli.options import AS, ID, IDS, REASON, a_duration, named, read_text, reason_words, to_each
 from taskpit.clock import say_duration
 from taskpit.errors import Invalid, Lost
-from taskpit.json_facts import card_facts
 from taskpit.model import Ask, Said
-from taskpit.status import Status, status_of
+from taskpit.status import Status, card_facts, status_of
 from taskpit.worker.manual import answer_by_hand, refuse_called_off
 
 

@@ -19,12 +19,13 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from taskpit import fs, schema, trust, workers
+from taskpit import fs, ids, trust, workers
 from taskpit.clock import Clock, instant
+from taskpit.decode import convert, read_json
 from taskpit.errors import Conflict, Invalid, Storage, Untrusted
 from taskpit.landing.values import Terms, spelled
-from taskpit.model import Value
-from taskpit.text import last_lines, read_json
+from taskpit.model import Count, Seconds, Text, Texts, Time, Value
+from taskpit.text import last_lines
 from taskpit.worker.preset import Backend
 
 if TYPE_CHECKING:
@@ -46,21 +47,21 @@ STALL = 900.0
 class BackendSettings(Value, frozen=True, kw_only=True):
     """How agents of one sort are run."""
 
-    name: str
-    preset: str = ""
-    command: tuple[str, ...] = ()
+    name: Text
+    preset: Text = ""
+    command: Texts = ()
     #: The program to use instead of the preset's own.
-    bin: str = ""
-    flags: tuple[str, ...] = ()
-    model: str = ""
+    bin: Text = ""
+    flags: Texts = ()
+    model: Text = ""
     #: How the prompt goes in: by `{prompt_file}`, on standard input, or as the last argument; empty: the usual way.
-    prompt: str = ""
+    prompt: Text = ""
     #: How many may run at once, 0: any number.
-    limit: int = 0
+    limit: Count = 0
     #: Seconds between two starts.
-    stagger: float = 0.0
+    stagger: Seconds = 0.0
     #: Hours of the day in which nothing is started on it.
-    quiet: str = ""
+    quiet: Text = ""
 
     def shared(self) -> Backend:
         """What all that run on it share."""
@@ -70,37 +71,37 @@ class BackendSettings(Value, frozen=True, kw_only=True):
 class Post(Terms, frozen=True, kw_only=True):
     """One process of the crew, with all that it needs to know, also how its work lands."""
 
-    name: str
+    name: Text
     #: tasks: takes tasks; rounds: sweeps; session: runs its prompt at its own pace; service: a plain command.
-    kind: str
-    role: str = ""
+    kind: Text
+    role: Text = ""
     #: Where its commands and its tasks' checks run.
-    cwd: str = ""
+    cwd: Text = ""
     backend: BackendSettings | None = None
     #: A service's command.
-    command: tuple[str, ...] = ()
-    model: str = ""
+    command: Texts = ()
+    model: Text = ""
     #: The file that says what it is told to be.
-    prompt: str = ""
-    tags: tuple[str, ...] = ()
+    prompt: Text = ""
+    tags: Texts = ()
     #: Seconds a claim lasts, 0: as the queue has it; seconds a run may take.
-    lease: float = 0.0
-    limit: float = 3600.0
+    lease: Seconds = 0.0
+    limit: Seconds = 3600.0
     #: Seconds of silence after which it counts as stalled; 0 is the usual.
-    stall: float = 0.0
+    stall: Seconds = 0.0
     #: What its work may cost, each as `$5/day` or `30m/task`.
-    budget: tuple[str, ...] = ()
+    budget: Texts = ()
     #: How its work lands; empty: as `worktree` and `merge` say, the older spellings of `branch` and `merge`.
-    land: str = ""
+    land: Text = ""
     red_first: bool = False
-    review_limit: int = 0
+    review_limit: Count = 0
     worktree: bool = False
-    merge: str = "none"
+    merge: Text = "none"
     #: Shut in by bubblewrap, its network on or off; empty: not at all.
-    sandbox: str = ""
-    watch: str = "heal"
+    sandbox: Text = ""
+    watch: Text = "heal"
     #: Seconds between rounds, or between sessions that don't say when the next one should be.
-    every: float = 60.0
+    every: Seconds = 60.0
 
     @property
     def patience(self) -> float:
@@ -132,8 +133,7 @@ class Post(Terms, frozen=True, kw_only=True):
     @classmethod
     def read(cls, facts: Mapping[str, Any]) -> Post:
         """Read again what `facts` said."""
-        backend = facts.get("backend")
-        return schema.load(cls, facts, backend=schema.load(BackendSettings, backend) if backend else None)
+        return convert(facts, cls)
 
 
 class Crew(Value, frozen=True, kw_only=True):
@@ -152,7 +152,7 @@ class MemberPlan(Value, frozen=True, kw_only=True):
     post: Post
     wanted: bool = True
     #: Grows when it is to be started again; what runs from an earlier turn is replaced.
-    turn: int = 1
+    turn: Count = 1
     #: Stopping does not wait for its task.
     now: bool = False
 
@@ -161,27 +161,27 @@ class MemberState(Value, frozen=True, kw_only=True):
     """What the supervisor knows of one of the crew."""
 
     #: up, down, waiting or stalled.
-    state: str = "down"
-    why: str = ""
+    state: Text = "down"
+    why: Text = ""
     #: Since when, and until when it waits or is left alone (unix seconds).
-    since: float = 0.0
-    until: float = 0.0
-    restarts: int = 0
+    since: Time = 0.0
+    until: Seconds = 0.0
+    restarts: Count = 0
     #: Ends in a row that nobody asked for.
-    failures: int = 0
+    failures: Count = 0
     #: The turn it was last started in, and the digest of the post it was given then.
-    turn: int = 0
-    post: str = ""
+    turn: Count = 0
+    post: Text = ""
 
 
 class Now(Value, frozen=True, kw_only=True):
     """What one of the crew says it is doing."""
 
-    task: str = ""
-    title: str = ""
-    since: float = 0.0
+    task: Text = ""
+    title: Text = ""
+    since: Time = 0.0
     #: Where its command's output goes.
-    log: str = ""
+    log: Text = ""
 
 
 V = TypeVar("V", MemberState, Now)
@@ -230,10 +230,7 @@ class CrewFiles:
             if sealed and plan and found.get("seal") != self._seal(plan):
                 text = "`pit crew down`, then `pit crew up`, by the user who should run the crew, writes a new one."
                 raise Untrusted(f"{path} was not written by you, for this folder", hint=text, path=path)
-            return {
-                schema.word(name): schema.load(MemberPlan, one, post=Post.read(one["post"]))
-                for name, one in plan.items()
-            }
+            return {ids.word(name): convert(one, MemberPlan) for name, one in plan.items()}
         except (AttributeError, KeyError, TypeError, ValueError, Invalid) as error:
             raise Storage(f"{self.at('plan.json')} is not a plan: {error}", path=self.at("plan.json")) from None
 

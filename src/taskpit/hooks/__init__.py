@@ -10,11 +10,12 @@ found by the next. So a hook runs at least once.
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import time
 
-from taskpit import fs, jsontext
+from taskpit import fs
 from taskpit.clock import iso
 from taskpit.errors import Untrusted
 from taskpit.policy import REVIEW, REVIEWER
@@ -91,7 +92,7 @@ def tell(
     try:
         spool = spool_of(info.where)
         name = f"{time.time_ns():020}-{fs.fresh_name()}.json"
-        fs.create(f"{spool}/.{name}", jsontext.dumps(note).encode("utf-8", "replace"), sync=False)
+        fs.create(f"{spool}/.{name}", json.dumps(note, ensure_ascii=False).encode("utf-8", "replace"), sync=False)
         fs.move(f"{spool}/.{name}", f"{spool}/{name}")
         _run(spool)
     except (OSError, Untrusted):

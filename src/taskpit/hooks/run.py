@@ -21,10 +21,11 @@ from contextlib import suppress
 
 from taskpit import fs
 from taskpit.clock import iso, say_duration
+from taskpit.decode import read_json
 from taskpit.errors import TaskpitError
 from taskpit.hooks import lock_of
 from taskpit.model import Event
-from taskpit.text import last_lines, read_json
+from taskpit.text import last_lines
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -13,10 +13,10 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from taskpit.clock import FIRST, LAST, instant
+from taskpit.decode import read_json
 from taskpit.errors import Invalid
 from taskpit.model import NOTHING, Task, Value
 from taskpit.rules import find_cycle, tangled
-from taskpit.text import read_json
 
 __all__ = [
     "PRIORITIES",

@@ -21,11 +21,11 @@ import time
 
 from taskpit import fs
 from taskpit.clock import iso
+from taskpit.ids import path_of
 from taskpit.landing.candidate import Candidates
 from taskpit.landing.repository import Repository, remove
 from taskpit.landing.values import HandIn, Hands, SetupFailed, Terms, name_of
 from taskpit.model import Evidence, Task
-from taskpit.schema import path_of
 
 # -- what a set-up made ----------------------------------------------------------------------------
 # Kept so that the next clone has it without running it again. Copied, never linked.

@@ -15,12 +15,12 @@ import subprocess
 import tempfile
 from urllib.parse import quote, urlsplit
 
+from taskpit.decode import read_json
 from taskpit.errors import Invalid, TaskpitError
 from taskpit.landing.git import GitTrouble
 from taskpit.landing.values import CANDIDATE, FenceLost, held, opened
 from taskpit.model import Value
 from taskpit.policy import PULL
-from taskpit.text import read_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

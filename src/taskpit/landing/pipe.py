@@ -28,6 +28,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from taskpit import fs
 from taskpit.errors import Invalid
+from taskpit.ids import path_of
 from taskpit.landing.candidate import Candidates, Taken, size
 from taskpit.landing.clones import Clones
 from taskpit.landing.forge import Pulls
@@ -40,7 +41,6 @@ from taskpit.policy import counting
 from taskpit.queue import Queue
 from taskpit.race import parent_of
 from taskpit.rules import check_mode
-from taskpit.schema import path_of
 
 #: How often a landing begins again because others were faster.
 TURNS = 100

@@ -12,7 +12,7 @@ from taskpit import fs, workers
 from taskpit.errors import Conflict, Invalid, NotFound, TaskpitError
 from taskpit.landing.candidate import runner_files
 from taskpit.landing.values import CANDIDATE, Terms, held, name_of
-from taskpit.model import Release, State, Value, Want
+from taskpit.model import Count, Release, State, Text, Value, Want
 from taskpit.policy import LANDING, PULL, REVIEW, REVIEWER
 from taskpit.queue import cards
 from taskpit.trust import state_path
@@ -39,10 +39,10 @@ NO_REVIEWER = "`pit work --reviewer AGENT` starts one, `pit review` lets you jud
 class ReviewComment(Value, frozen=True, kw_only=True):
     """A remark about one line of a candidate."""
 
-    path: str
+    path: Text
     #: In the candidate's own numbers, from 1; 0 is the file as a whole.
-    line: int = 0
-    text: str
+    line: Count = 0
+    text: Text
 
 
 class FileDiff(Value, frozen=True, kw_only=True):

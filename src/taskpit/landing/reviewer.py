@@ -13,17 +13,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from taskpit import schema, workers
+from taskpit import workers
+from taskpit.decode import convert, read_json
 from taskpit.errors import Invalid
 from taskpit.landing import review
 from taskpit.landing.pipe import LandingPipe
 from taskpit.landing.review import ReviewComment
 from taskpit.landing.values import CANDIDATE, HandIn, held
-from taskpit.model import Claim, Release, State, Task, Value
+from taskpit.model import Claim, Release, State, Task, Text, Value
 from taskpit.policy import REVIEWER
 from taskpit.queue import Queue, cards
 from taskpit.race import total
-from taskpit.text import plain, read_json, revealed
+from taskpit.text import plain, revealed
 
 VERDICTS = ("approve", "send-back")
 #: The longest answer that is read, the longest diff that stands in the prompt, the most comments of one review.
@@ -49,9 +50,9 @@ whole file. Write one JSON object and nothing else to `{result_file}`:
 class ReviewerAnswer(Value, frozen=True, kw_only=True):
     """What a reviewer says."""
 
-    verdict: str
+    verdict: Text
     #: What it looked at and ran, and why it holds or does not.
-    summary: str
+    summary: Text
     comments: tuple[ReviewComment, ...] = ()
 
 
@@ -120,15 +121,14 @@ def read_answer(pipe: LandingPipe, handed: HandIn, text: str) -> ReviewerAnswer:
     listed = fields.pop("comments", None) or []
     if not isinstance(listed, list) or len(listed) > MOST_COMMENTS:
         raise Invalid(f"comments is a list of at most {MOST_COMMENTS}")
-    comments = tuple(schema.load(ReviewComment, one) for one in listed)
-    answer = schema.load(ReviewerAnswer, fields, comments=comments)
+    answer = convert({**fields, "comments": listed}, ReviewerAnswer, lenient=True)
     if answer.verdict not in VERDICTS:
         raise Invalid(f"verdict is one of {', '.join(VERDICTS)}, not {answer.verdict[:80]!r}")
     if not answer.summary.strip():
         raise Invalid("summary says what you looked at and why; it is empty")
-    if answer.verdict == "approve" and comments:
+    if answer.verdict == "approve" and answer.comments:
         raise Invalid("what you approve lands as it is: send it back if the comments matter, or say them in summary")
-    for one in comments:
+    for one in answer.comments:
         review.quoted(pipe, handed, one)
     return answer
 

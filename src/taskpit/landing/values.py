@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Protocol
 
-from taskpit import schema, workers
+from taskpit import decode, ids, workers
+from taskpit.decode import read_json
 from taskpit.errors import Invalid, TaskpitError
-from taskpit.model import Evidence, Release, Value
+from taskpit.model import Count, Evidence, Fields, LongText, Release, Seconds, Text, Texts, Value
 from taskpit.policy import LANDING, PULL, REVIEW
 from taskpit.rules import check_mode
-from taskpit.text import read_json
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from taskpit.model import Task
 
@@ -52,28 +52,28 @@ HOW_IT_LANDS = ("onto", "setup", "setup_key", "copy", "land_check", "pr_command"
 class Terms(Value, frozen=True, kw_only=True):
     """How the work of a task lands."""
 
-    land: str = "none"
+    land: Text = "none"
     #: The branch it lands on, or begins from.
-    onto: str = ""
+    onto: Text = ""
     #: The command that makes a fresh clone ready, and how long it may take.
-    setup: str = ""
-    setup_limit: float = 900.0
+    setup: Text = ""
+    setup_limit: Seconds = 900.0
     #: Files that decide what the set-up makes: while they are the same, what it made is copied instead.
-    setup_key: tuple[str, ...] = ()
+    setup_key: Texts = ()
     #: Files of the person's checkout that no commit has and every clone needs.
-    copy: tuple[str, ...] = ()
+    copy: Texts = ()
     #: Patterns of further variables that set-up and checks may see: they run what an agent wrote.
-    env: tuple[str, ...] = ()
+    env: Texts = ()
     #: What must be green, beside the task's own check, on what would land.
-    land_check: str = ""
-    check_limit: float = 600.0
-    review: str = "none"
+    land_check: Text = ""
+    check_limit: Seconds = 600.0
+    review: Text = "none"
     #: Tags of tasks whose changes a person looks at, whatever `review` says.
-    review_tags: tuple[str, ...] = ()
+    review_tags: Texts = ()
     #: Path globs that are the target's in what is checked and landed, whatever the agent did to them.
-    frozen: tuple[str, ...] = ()
+    frozen: Texts = ()
     #: Opens a pull request where neither `gh` nor `glab` does; run without a shell.
-    pr_command: str = ""
+    pr_command: Text = ""
     #: The queue is on another machine: what is on a branch of this one alone has landed nowhere.
     away: bool = False
 
@@ -103,44 +103,44 @@ def spelled(*, worktree: bool, merge: str) -> str:
 class HandIn(Terms, frozen=True, kw_only=True):
     """A candidate with how it lands and all else that landing it needs, so that nobody has to ask its agent again."""
 
-    task: str
-    title: str
+    task: Text
+    title: Text
     #: The task that its landing seals, where a racer handed it in; else it is the task's own.
-    parent: str = ""
-    commit: str
-    base: str
-    tree: str
+    parent: Text = ""
+    commit: Text
+    base: Text
+    tree: Text
     #: The branch it lands on: `onto`, or one of its own.
-    target: str
+    target: Text
     #: The check at the time of the claim, and whether it was run green on `tree`.
-    check: str = ""
+    check: Text = ""
     green: bool = False
     #: Its pool runs no checks, whatever its task asks for.
     unchecked: bool = False
     #: Why a person must look, whatever `review` says.
-    questions: tuple[str, ...] = ()
+    questions: Texts = ()
     #: The reasons that an approval has to name: secret, conflict, link, starter, attributes.
-    despite: tuple[str, ...] = ()
+    despite: Texts = ()
     #: Frozen paths that the agent changed, which stay as they are in the target.
-    left_out: tuple[str, ...] = ()
+    left_out: Texts = ()
     #: Who has approved this very candidate.
-    approved: str = ""
+    approved: Text = ""
     #: The address of its pull request once there is one, and its number where a forge can be asked about it.
-    pr: str = ""
-    number: int = 0
+    pr: Text = ""
+    number: Count = 0
     #: The fence of the claim that brought it, and the agent's own words.
-    worker: str = ""
-    attempt: int = 1
-    output: str = ""
+    worker: Text = ""
+    attempt: Count = 1
+    output: LongText = ""
     #: What must be known about how it ended, beside that it is done.
-    reason: str = ""
+    reason: Text = ""
     evidence: Evidence | None = None
-    cost: Mapping[str, object] = {}
-    seconds: float = 0.0
-    log: str = ""
-    files: int = 0
-    added: int = 0
-    removed: int = 0
+    cost: Fields = {}
+    seconds: Seconds = 0.0
+    log: Text = ""
+    files: Count = 0
+    added: Count = 0
+    removed: Count = 0
 
     def dump(self) -> bytes:
         """As a blob."""
@@ -151,7 +151,7 @@ class HandIn(Terms, frozen=True, kw_only=True):
     def load(cls, data: bytes) -> HandIn:
         """Read again; ValueError or Invalid if it is none."""
         fields = read_json(data) if len(data) <= LARGEST_HAND_IN else None
-        return schema.with_evidence(cls, fields)
+        return decode.convert(fields, cls)
 
     @property
     def seals(self) -> str:
@@ -242,4 +242,4 @@ def opened(task: Task, handed: HandIn) -> Release:
 
 def name_of(task_id: str) -> str:
     """The id as part of a ref, where a dot may mean something."""
-    return schema.word(task_id).replace(".", "=")
+    return ids.word(task_id).replace(".", "=")

@@ -18,12 +18,12 @@ import re
 from collections.abc import Iterator, Mapping, MutableMapping
 from typing import Any
 
-from taskpit import schema
+from taskpit import decode
 from taskpit.clock import LAST, instant, iso
+from taskpit.decode import read_json
 from taskpit.errors import Invalid
 from taskpit.layouts.layout import Layout, Spot, slugify
 from taskpit.model import Evidence, Result, Task, Try, Value, Verdict
-from taskpit.text import read_json
 
 # -- one activity ----------------------------------------------------------------------------------
 # One activity, work item or step in `progress.yaml` as a Task, and back. Pure: mappings in, values out.
@@ -78,26 +78,26 @@ def load(task_id: str, fields: Mapping[Any, Any], hold: str = "") -> Task:
     }
     known["title"] = known.get("title") or task_id
     known["hold"] = known.get("hold") or hold
-    return schema.load(Task, {"id": task_id, "extra": extra, **known})
+    return decode.convert({"id": task_id, "extra": extra, **known}, Task, lenient=True)
 
 
 def _read(word: str, value: object, task_id: str) -> object:
     kind = KINDS[word]
-    if kind == "float":
+    if kind is float:
         at = moment(value)
         if word == "not_before" and ((not at and value not in ("", 0)) or str(value).startswith("+")):
             raise Invalid(f"{task_id}: {word} is {value!r:.80}, not a time", id=task_id, field=word)
         return at
-    if kind == "int":
+    if kind is int:
         if isinstance(value, bool) or not isinstance(value, int):
             raise Invalid(f"{task_id}: {word} is {value!r:.80}, not a whole number", id=task_id, field=word)
         return int(value)
-    if kind == "tuple[str, ...]":
+    if kind == tuple[str, ...]:
         items = value if isinstance(value, list | tuple) else [value]
         if any(isinstance(item, dict | list | tuple | set) for item in items):
             raise Invalid(f"{task_id}: {word} has lists or mappings where words should stand", id=task_id, field=word)
         return tuple(str(item) for item in items)
-    return bool(value) if kind == "bool" else str(value)
+    return bool(value) if kind is bool else str(value)
 
 
 def moment(value: object) -> float:
@@ -136,7 +136,7 @@ def plain(value: object) -> object:
 
 
 def _write(word: str, value: Any) -> object:
-    if KINDS[word] == "float":
+    if KINDS[word] is float:
         return iso(value)
     return list(value) if isinstance(value, tuple) else value
 
@@ -201,7 +201,7 @@ def load_result(task_id: str, fields: Mapping[Any, Any], verdict: Verdict) -> Re
     """The result in an entry that has ended, ours or written by hand: then who and when."""
     kept = _within(fields.get("result"))
     result = kept if isinstance(kept, dict) else {}
-    known = {key: result[key] for key in KEPT if key in result and schema.fits(Result, key, result[key])}
+    known = {key: result[key] for key in KEPT if key in result and decode.fits(Result, key, result[key])}
     children = result.get("children")
     return Result(
         id=task_id,
@@ -223,7 +223,7 @@ def _within(value: object) -> object:
 
 def _evidence(value: object) -> Evidence | None:
     try:
-        return schema.load(Evidence, value) if isinstance(value, dict) else None
+        return decode.convert(value, Evidence, lenient=True) if isinstance(value, dict) else None
     except Invalid:
         return None  # not one of ours
 
@@ -234,7 +234,7 @@ def load_tries(fields: Mapping[Any, Any]) -> tuple[Try, ...]:
     found = []
     for one in kept if isinstance(kept, list) else []:
         try:
-            found.append(schema.load_try(one))
+            found.append(decode.convert(one, Try, lenient=True))
         except Invalid:
             continue  # not one of ours
     return tuple(found)

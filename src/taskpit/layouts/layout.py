@@ -6,8 +6,8 @@ from abc import ABC, abstractmethod
 
 from taskpit.clock import stamp
 from taskpit.errors import Invalid
+from taskpit.ids import ALNUM, LONGEST_WORD, is_word, path_of
 from taskpit.model import State, Value
-from taskpit.schema import ALNUM, LONGEST_WORD, is_word, path_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -6,13 +6,14 @@ other time zones, missing fields. What cannot be read at all is nobody's we know
 
 from __future__ import annotations
 
+import json
 import math
 
 from taskpit.clock import LAST, instant, iso
+from taskpit.decode import read_json
 from taskpit.errors import Invalid
-from taskpit.jsontext import indented
 from taskpit.model import Lock
-from taskpit.text import one_line, read_json
+from taskpit.text import one_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def dump(lock: Lock) -> bytes:
         "task_expires": end(lock.task_expires),
         **lock.extra,
     }
-    return indented(fields).encode("utf-8", "replace") + b"\n"
+    return json.dumps(fields, indent=2, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
 
 
 def load(name: str, data: bytes) -> Lock:

@@ -11,14 +11,16 @@ it (holds, tags, unknown keys) is therefore also kept beside, and `load` takes b
 
 from __future__ import annotations
 
-from taskpit import schema
+import json
+
+from taskpit import decode, ids
 from taskpit.clock import FIRST, LAST
+from taskpit.decode import read_json
 from taskpit.errors import Invalid
-from taskpit.jsontext import dumps, indented
+from taskpit.ids import path_of
 from taskpit.layouts.layout import NEVER, Layout, Spot
 from taskpit.model import Evidence, Result, State, Task, Verdict
-from taskpit.schema import path_of
-from taskpit.text import one_line, read_json
+from taskpit.text import one_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -100,10 +102,8 @@ def read_object(data: bytes) -> dict[str, Any]:
 def spell(fields: Mapping[str, object]) -> bytes:
     """The object as it is written: two spaces, a newline at the end; half letters stay the escapes they were."""
     try:
-        return indented(fields).encode() + b"\n"
+        return json.dumps(fields, indent=2, ensure_ascii=False).encode() + b"\n"
     except UnicodeEncodeError:
-        import json  # few texts have half letters
-
         return json.dumps(fields, indent=2).encode() + b"\n"
 
 
@@ -113,7 +113,7 @@ def mapping(value: object) -> dict[str, Any]:
 
 
 def _int(value: object, default: int) -> int:
-    return int(schema.amount(value)) if schema.is_number(value) else default
+    return int(decode.amount(value)) if decode.is_number(value) else default
 
 
 def _moment(value: object) -> float:
@@ -124,9 +124,9 @@ def _evidence(value: object) -> Evidence | None:
     """What running a check showed, if another tool's words for it are ours."""
     fields = mapping(value)
     command, code, seconds, tail = (fields.get(key) for key in ("command", "exit_code", "seconds", "tail"))
-    if not isinstance(command, str) or not isinstance(code, int) or not schema.fits(Evidence, "exit_code", code):
+    if not isinstance(command, str) or not isinstance(code, int) or not decode.fits(Evidence, "exit_code", code):
         return None
-    return Evidence(command=command, exit_code=code, seconds=schema.amount(seconds), tail=str(tail or ""))
+    return Evidence(command=command, exit_code=code, seconds=decode.amount(seconds), tail=str(tail or ""))
 
 
 # -- the Drover mailbox ----------------------------------------------------------------------------
@@ -284,7 +284,7 @@ class Mailbox(Layout):
             "updated": fields.get("updated_at") or 0,
             "extra": _extra(fields, kept, metadata),
         }
-        task = schema.load(Task, found, id=spot.id, source=data)
+        task = decode.convert({**found, "id": spot.id}, Task, lenient=True).replace(source=data)
         task.mark_read(self.name)
         return task
 
@@ -389,7 +389,7 @@ def _check_type(key: str, value: object, default: object) -> None:
     else:
         right = type(value) is wanted or (wanted is int and isinstance(value, float) and value.is_integer())
     if not right:
-        raise Invalid(f"{key!r} is {dumps(value)[:80]}, not {wanted.__name__}", field=key)
+        raise Invalid(f"{key!r} is {json.dumps(value, ensure_ascii=False)[:80]}, not {wanted.__name__}", field=key)
     if key in TIMES and isinstance(value, int | float) and not FIRST <= value <= LAST:
         raise Invalid(f"{key!r} is no time: {str(value)[:80]}", field=key)
 
@@ -406,7 +406,7 @@ def _sayable(key: str, value: object) -> bool:
 
 def _serves(task_id: str) -> bool:
     """Whether an id in a file's name is one that we can have; others are Drover's own."""
-    return schema.is_word(task_id) and not task_id.startswith(NEVER)
+    return ids.is_word(task_id) and not task_id.startswith(NEVER)
 
 
 def _are_whole(fields: Mapping[str, Any]) -> bool:

@@ -7,15 +7,16 @@ no words for (a tag with a comma, a title of two lines) stands in one bullet mor
 
 from __future__ import annotations
 
+import json
 from operator import attrgetter
 
-from taskpit import jsontext, schema
+from taskpit import decode
 from taskpit.clock import LAST, instant, iso
 from taskpit.config import Limit
+from taskpit.decode import read_json
 from taskpit.errors import Invalid
 from taskpit.layouts.markdown import Sheet, are_plain, command_in, is_key, is_plain, one_line, quote_command, skim
-from taskpit.model import Evidence, Result, Task, Verdict
-from taskpit.text import read_json
+from taskpit.model import LARGEST, Evidence, Result, Task, Verdict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,12 +33,19 @@ JSON = "json "
 CARRIED = "carried"
 
 
+def _whole(text: str, least: int = 0) -> int:
+    number = int(text.strip())
+    if not least <= number <= LARGEST:
+        raise ValueError("the number is too small or too large")
+    return number
+
+
 def _int(text: str) -> int:
-    return schema.whole("priority", int(text.strip()))
+    return _whole(text, -LARGEST)
 
 
 def _count(text: str) -> int:
-    return schema.whole("", int(text.strip()))
+    return _whole(text)
 
 
 def _bool(text: str) -> bool:
@@ -97,12 +105,12 @@ FIELDS: tuple[tuple[str, str, Callable[[str], object], Callable[..., str]], ...]
     ("last_error", "last-error", one_line, one_line),
 )
 #: How a field that is not among them is read and written, by its kind; its bullet has its name.
-BY_KIND: dict[str, tuple[Callable[[str], object], Callable[..., str]]] = {
-    "str": (one_line, one_line),
-    "int": (_count, str),
-    "float": (instant, iso),
-    "bool": (_bool, lambda _: "true"),
-    "tuple[str, ...]": (_words, _list),
+BY_KIND: dict[Any, tuple[Callable[[str], object], Callable[..., str]]] = {
+    str: (one_line, one_line),
+    int: (_count, str),
+    float: (instant, iso),
+    bool: (_bool, lambda _: "true"),
+    tuple[str, ...]: (_words, _list),
 }
 #: What is told otherwise: by the file's name, the text below, `attempts`, or not at all.
 UNTOLD = frozenset(("id", "slug", "body", "attempts", "max_attempts", "updated", "extra", "source"))
@@ -127,7 +135,7 @@ def _counts(text: str) -> tuple[int, int]:
     spent, of, allowed = text.strip().rpartition(" of ")
     if not allowed.isdecimal() or (of and not spent.isdecimal()):
         raise ValueError("write how many attempts there may be, or `1 of 3`")
-    return schema.whole("attempts", int(spent or 0)), schema.whole("max_attempts", int(allowed))
+    return _whole(spent or "0"), _whole(allowed)
 
 
 READ["attempts"] = ("attempts", _counts)
@@ -249,7 +257,7 @@ def _is_rest_plain(task: Task) -> bool:
 def _are_counts(task: Task) -> bool:
     """Whether its whole numbers are read as they are written."""
     spent = (task.attempts, task.max_attempts)
-    return all(type(one) is int and abs(one) <= schema.LARGEST for one in (task.priority, *spent)) and min(spent) >= 0
+    return all(type(one) is int and abs(one) <= LARGEST for one in (task.priority, *spent)) and min(spent) >= 0
 
 
 def _plain_page(task: Task, heading: str, *, title_in_heading: bool) -> bytes:
@@ -306,6 +314,12 @@ def _same(field: str, one: object, other: object) -> bool:
     return one == other
 
 
+def _check_carried(field: str, value: object) -> None:
+    if field not in CARRIES:
+        raise Invalid(f"{field!r} cannot be carried", field=field)
+    decode.convert_field(Task, field, value)
+
+
 def _unpacked(task: Task) -> Task:
     """The task with what its other bullets could not say, where they have not been changed since."""
     carried = task.extra[CARRIED]
@@ -318,8 +332,9 @@ def _unpacked(task: Task) -> Task:
     pairs = {field: pair for field, pair in fields.items() if isinstance(pair, list) and len(pair) == 2}
     try:
         for place in (0, 1):
-            schema.check(Task, {field: pair[place] for field, pair in pairs.items()}, CARRIES)
-        schema.check(Task, {"extra": meant["extra"]})
+            for field, pair in pairs.items():
+                _check_carried(field, pair[place])
+        decode.check_plain("extra", meant["extra"])
     except Invalid as error:
         message = f"**{CARRIED}:** {error.message}; write it in a bullet of its own, and take it out of {CARRIED!r}"
         raise Invalid(message, field=CARRIED) from None
@@ -351,11 +366,9 @@ def _carry(value: object) -> str:
 
 
 def _json(value: object) -> str:
-    text = jsontext.dumps(value)
+    text = json.dumps(value, ensure_ascii=False)
     if text.isprintable():
         return JSON + text
-    import json
-
     return JSON + json.dumps(value)
 
 
@@ -565,7 +578,7 @@ def _number(text: str | None, default: float) -> float:
         number = float(text) if text else default
     except ValueError:
         return default
-    return schema.amount(number) if abs(number) <= LAST else default  # also if it is none
+    return decode.amount(number) if abs(number) <= LAST else default  # also if it is none
 
 
 def _when(text: str | None) -> float:

@@ -10,6 +10,7 @@ waste/<snake-id>-<ts>.log                working logs
 from __future__ import annotations
 
 from taskpit.errors import Invalid
+from taskpit.ids import ALNUM, LONGEST_WORD, is_word, name_of
 from taskpit.layouts.layout import LONGEST_NAME, OF_NONCES, Layout, Spot, check_word
 from taskpit.layouts.markdown_task import (
     dump_report,
@@ -21,7 +22,6 @@ from taskpit.layouts.markdown_task import (
     with_bullet,
 )
 from taskpit.model import State, Task, Verdict
-from taskpit.schema import ALNUM, LONGEST_WORD, is_word, name_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -6,14 +6,14 @@ leaves the word with nothing behind it: that is meant, and stays.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
+from taskpit.decode import read_json
 from taskpit.errors import Invalid
-from taskpit.jsontext import indented
 from taskpit.layouts import activities
 from taskpit.layouts.progress import ENDED, OF_THE_FILE, Progress, append, pairs, status_of
-from taskpit.text import read_json
 
 #: Words that other programs know too, and change: what they say is in the file alone.
 THEIRS = OF_THE_FILE | frozenset(
@@ -48,7 +48,7 @@ def spell(progress: Progress) -> bytes:
         return b""
     blockers = {str(one["id"]): _plain(one) for one in progress.blockers() if one.get("id")}
     facts = {"version": _version(progress), "entries": kept, "blockers": blockers}
-    return indented(facts, " ").encode("utf-8", "replace") + b"\n"
+    return json.dumps(facts, indent=1, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
 
 
 def restore(progress: Progress, beside: bytes) -> bool:

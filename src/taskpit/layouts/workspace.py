@@ -11,10 +11,10 @@ manifest.json                        an index for coordinators, derived from the
 from __future__ import annotations
 
 from taskpit.errors import Invalid
+from taskpit.ids import path_of
 from taskpit.layouts.layout import Layout, Named, Spot
 from taskpit.layouts.markdown_task import dump_report, dump_task, load_report, load_task, with_bullet
 from taskpit.model import Result, State, Task, Verdict
-from taskpit.schema import path_of
 
 _CLAIM = "_inprogress_"
 #: What a file's name ends in, the state it says, and the verdict if it is one.

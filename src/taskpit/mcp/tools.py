@@ -13,10 +13,9 @@ from weakref import WeakValueDictionary
 
 from taskpit import access, errors, layouts
 from taskpit.explain import nothing
-from taskpit.json_facts import card_facts, full_facts
 from taskpit.model import LISTS, Ask, Card, Failed, Outcome, Release, Said, Split, State, Task, Value
 from taskpit.queue import LOOK_AGAIN, Queue, cards, tally
-from taskpit.status import read_status, state_with, status_of
+from taskpit.status import card_facts, full_facts, read_status, state_with, status_of
 from taskpit.worker.manual import (
     finish_by_hand,
     need_ids,

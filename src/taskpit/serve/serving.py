@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import signal
 import socket
@@ -15,7 +16,6 @@ from typing import Any
 from taskpit import fs
 from taskpit.clock import iso
 from taskpit.errors import Invalid
-from taskpit.jsontext import dumps
 from taskpit.model import Value
 from taskpit.queue import Queue
 from taskpit.serve.app import GatewayApp
@@ -116,7 +116,7 @@ class GatewayServer:
             found = fs.status(self._refusals)
             if found is not None and found.st_size > LARGEST_LOG:
                 fs.move(self._refusals, f"{self._refusals}.1")
-            fs.append(self._refusals, f"{dumps(told)}\n".encode("utf-8", "replace"))
+            fs.append(self._refusals, f"{json.dumps(told, ensure_ascii=False)}\n".encode("utf-8", "replace"))
         except OSError as error:
             print(f"pit serve: a refusal could not be written down: {error}", file=sys.stderr)
 

@@ -13,13 +13,13 @@ import os
 import secrets
 from collections.abc import Sequence
 
-from taskpit import fs, schema, trust
+from taskpit import fs, trust
 from taskpit.clock import Clock, iso
+from taskpit.decode import convert, read_json
 from taskpit.errors import Conflict, Invalid, NotFound
 from taskpit.layouts.layout import is_worker
-from taskpit.model import Value
+from taskpit.model import Seconds, Text, Texts, Time, Value
 from taskpit.store.disk_errors import verb
-from taskpit.text import read_json
 from taskpit.workers import MARK
 
 #: Where they lie below the folder, and the most bytes of it.
@@ -31,17 +31,17 @@ LONGEST_NAME = 40
 class Grant(Value, frozen=True, kw_only=True):
     """A token as it is kept: everything but its secret."""
 
-    name: str
+    name: Text
     #: The digest of the secret.
-    digest: str
-    rights: tuple[str, ...] = ("work",)
+    digest: Text
+    rights: Texts = ("work",)
     #: It may only claim tasks with one of these; empty: any.
-    tags: tuple[str, ...] = ()
-    created: float = 0.0
+    tags: Texts = ()
+    created: Time = 0.0
     #: Unix seconds of its end; 0: none.
-    until: float = 0.0
+    until: Seconds = 0.0
     #: Names of other tokens that begin with this one's and a dash: their workers are not this one's. Not kept.
-    others: tuple[str, ...] = ()
+    others: Texts = ()
 
 
 class TokenRefused(Exception):
@@ -95,7 +95,7 @@ class Tokens:
     def _load(self) -> dict[str, Grant]:
         try:
             told = read_json(fs.read(self.path, LARGEST)[0])
-            grants = [schema.load(Grant, one) for one in told["tokens"]]
+            grants = [convert(one, Grant) for one in told["tokens"]]
         except FileNotFoundError:
             return {}
         except (ValueError, TypeError, KeyError, Invalid) as error:

@@ -7,19 +7,20 @@ anybody is told that it is not there.
 from __future__ import annotations
 
 import errno
+import json
 from itertools import repeat
 
-from taskpit import fs, jsontext, rules, schema
+from taskpit import fs, rules
+from taskpit.decode import convert, read_cursor, read_json
 from taskpit.errors import Invalid
+from taskpit.ids import is_word
 from taskpit.layouts import Spot
 from taskpit.model import UNREAD, Card, Page, Result, State, Task, Try, Verdict
 from taskpit.rules import held, held_in_circle
-from taskpit.schema import is_word
 from taskpit.store.folder import IDS, LARGEST_RESULT, LATE, NOTES, OUTCOMES, TRIES, Folder, Unreadable, stub
 from taskpit.store.ids import waiting
 from taskpit.store.in_use import excluded, in_use
 from taskpit.store.leases import standing
-from taskpit.text import read_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ AT_LAST: list[object] = [1 << 62, 0.0, 0, ""]
 SHOWN = (State.READY, State.CLAIMED, State.FAILED, State.DONE)
 
 #: And what a place among each is: its order and file; its number and id.
-PLACES = ((int, float, int, str, str), *((int, str),) * 3)
+PLACES = (tuple[int, float, int, str, str], *(tuple[int, str],) * 3)
 
 Key = tuple[int, list[object]]
 
@@ -293,7 +294,7 @@ def tries(folder: Folder, task_id: str) -> tuple[Try, ...]:
     for name in fs.names(folder.of(TRIES, task_id)):
         try:
             data, status = fs.read(f"{folder.of(TRIES, task_id)}/{name}", LARGEST_RESULT)
-            one = schema.load_try(read_json(data))
+            one = convert(read_json(data), Try)
             found.append((one.at, status.st_mtime_ns, one))  # within one tick of the clock, as they were written
         except (FileNotFoundError, fs.NotAFile, fs.TooBig, ValueError, Invalid):
             continue  # not one of ours; but what the disk refuses to tell must not count as never tried
@@ -309,13 +310,13 @@ def _text(path: str) -> str:
 
 def page(store: FileStore, state: State | None, after: str, limit: int, *, tied: bool) -> Page:
     """Cards after a cursor. The cursor is the last card's place in the order, so nothing is skipped for good."""
-    start = schema.place(after, *PLACES) if after else None
+    start = read_cursor(after, *PLACES) if after else None
     cards: list[Card] = []
     last: Key | None = None
     ready = _Ready(store)
     for key, spot, known in _ordered(store, state, start, tied=tied):
         if len(cards) == limit:
-            return Page(cards=tuple(cards), cursor=jsontext.dumps(last))
+            return Page(cards=tuple(cards), cursor=json.dumps(last, ensure_ascii=False))
         found = _ready_card(store, spot, ready, known) if spot.state is State.READY else _card_at(store, spot)
         if found is not None:
             cards.append(found)

@@ -5,16 +5,17 @@ A line that tells of a ready task carries its row of the catalogue: what a claim
 
 from __future__ import annotations
 
+import json
 from binascii import crc32
 from operator import attrgetter
 
-from taskpit import fs, jsontext, schema
+from taskpit import fs
 from taskpit.clock import iso
+from taskpit.decode import convert, read_json
 from taskpit.errors import CursorLost, Invalid
-from taskpit.jsontext import quote
 from taskpit.model import Event, Task, worker_type
 from taskpit.rules import order
-from taskpit.text import is_count, read_json
+from taskpit.text import is_count
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 TAIL = 256 * 1024
 #: How far from the end the last lines are looked for first.
 SHORT = 16 * 1024
+#: The JSON of a text, every letter as it is.
+quote = json.JSONEncoder(ensure_ascii=False).encode
 #: The keys of a line, in their order.
 WORDS = tuple(key for key in Event.__struct_fields__ if key != "extra")
 #: What may be told of a task at any time; none of it ends a claim.
@@ -101,7 +104,7 @@ def encode(event: Event) -> bytes:
         if value := getattr(event, name):
             fields[name] = value
     fields |= {key: value for key, value in event.extra.items() if value}
-    return jsontext.dumps(fields, tight=True).encode("utf-8", "replace") + b"\n"
+    return json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace") + b"\n"
 
 
 def decode(line: bytes) -> Event | None:
@@ -186,7 +189,7 @@ def tells_end(path: str, task_id: str, *, since: str, final: bool) -> bool:
 
 
 def _recent(path: str, task_id: str) -> Iterator[Event]:
-    needle = jsontext.dumps(task_id).encode("utf-8", "replace")
+    needle = json.dumps(task_id, ensure_ascii=False).encode("utf-8", "replace")
     for line in fs.tail(path, TAIL).splitlines():
         event = decode(line) if needle in line else None
         if event is not None and event.task_id == task_id:
@@ -209,7 +212,7 @@ def row_of(task: Task, file: str, status: fs.Stat) -> Row:
     """The row of a ready task: its order, its file, and what decides whether it may be taken."""
     tied = is_tied(task)
     if tied or task.tags:
-        brief = jsontext.dumps([status.st_mtime_ns, *_brief_of(task)], tight=True)
+        brief = json.dumps([status.st_mtime_ns, *_brief_of(task)], ensure_ascii=False, separators=(",", ":"))
         brief = brief.encode("utf-8", "replace").decode()  # a JSON file may have half a letter in its tags
     else:
         brief = f"[{status.st_mtime_ns},{quote(task.id)},{quote(task.slug)}]"
@@ -226,6 +229,6 @@ def task_of(row: Row) -> tuple[Task, tuple[int, int]] | None:
         if not rest and type(task_id) is type(slug) is str:
             return Task(id=task_id, slug=slug, title="", priority=-rank, created=age), (inode, modified)
         told = dict(zip(BRIEF, (task_id, slug, *rest), strict=True))
-        return schema.load(Task, told, title="", priority=-rank, created=age), (inode, modified)
+        return convert({**told, "title": "", "priority": -rank, "created": age}, Task), (inode, modified)
     except (ValueError, TypeError, Invalid):
         return None

@@ -15,10 +15,10 @@ from __future__ import annotations
 from taskpit import fs, rules, workers
 from taskpit.clock import JUMP
 from taskpit.errors import Conflict, Invalid, Unavailable
+from taskpit.ids import name_of
 from taskpit.layouts import Spot
 from taskpit.layouts.layout import is_word
 from taskpit.model import Claim, End, Said, State, Task, Verdict, Want
-from taskpit.schema import name_of
 from taskpit.store import changelog
 from taskpit.store.flock import BoundedLock
 from taskpit.store.folder import IDS, OUTCOMES, STOPS, TOUCHES, Folder, Unreadable, freshen, part_name

@@ -16,10 +16,10 @@ from functools import partial
 from taskpit import fs
 from taskpit.errors import Invalid
 from taskpit.held_directories import directory
+from taskpit.ids import path_of
 from taskpit.layouts import Spot
 from taskpit.listing import entries
 from taskpit.model import State, Value, Verdict
-from taskpit.schema import path_of
 from taskpit.store import changelog, quick_check
 from taskpit.store.folder import (
     BESIDE,

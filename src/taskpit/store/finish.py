@@ -19,14 +19,15 @@ Many ends share what they wait for: each step is taken for all of them before th
 
 from __future__ import annotations
 
+import json
 from binascii import crc32
 
-from taskpit import fs, jsontext
+from taskpit import fs
 from taskpit.clock import iso
 from taskpit.errors import Invalid, Unavailable
+from taskpit.ids import name_of, path_of
 from taskpit.layouts import Spot
 from taskpit.model import NOTE_KINDS, Claim, End, Said, State, Task, Verdict
-from taskpit.schema import name_of, path_of
 from taskpit.store import changelog
 from taskpit.store.changelog import with_row
 from taskpit.store.folder import (
@@ -314,7 +315,7 @@ def _kept(end: End) -> Task:
 
 
 def _json(value: object) -> bytes:
-    return jsontext.dumps(value).encode("utf-8", "replace")
+    return json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")
 
 
 def give_up(sealed: Sealed, worker: str) -> None:

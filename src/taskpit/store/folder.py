@@ -22,10 +22,10 @@ from taskpit.clock import Clock
 from taskpit.config import Config
 from taskpit.errors import Invalid, TooLarge
 from taskpit.held_directories import COMPARED, Dir, Holding, at, directory, is_elsewhere
+from taskpit.ids import is_word, name_of, path_of
 from taskpit.layouts import Layout, Spot
 from taskpit.layouts.layout import NEVER, is_worker
 from taskpit.model import State, Task, Verdict
-from taskpit.schema import is_word, name_of, path_of
 from taskpit.store import changelog
 from taskpit.store.flock import BoundedLock, Open
 

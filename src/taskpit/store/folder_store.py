@@ -4,14 +4,16 @@ logs and named locks. Knows the folder; nothing of how a task is put, taken or e
 
 from __future__ import annotations
 
-from taskpit import fs, jsontext, workers
+import json
+
+from taskpit import fs, workers
 from taskpit.clock import LAST, Clock, iso
+from taskpit.decode import read_json
 from taskpit.errors import Lost
 from taskpit.model import Lock, Said
 from taskpit.store import flock
 from taskpit.store.disk_errors import verb
 from taskpit.store.folder import HIDDEN, STOPS, Folder
-from taskpit.text import read_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -190,7 +192,7 @@ PAUSED = f"{HIDDEN}/paused"
 def pause(folder: Folder, reason: str, seconds: float, worker: str) -> None:
     """Nobody is given anything for so long; 0 is until `resume`."""
     until = folder.clock.now() + seconds if seconds else 0.0
-    data = jsontext.dumps({"reason": reason, "until": until, "by": worker}).encode("utf-8", "replace")
+    data = json.dumps({"reason": reason, "until": until, "by": worker}, ensure_ascii=False).encode("utf-8", "replace")
     fs.replace(folder.at(PAUSED), data, folder.tmp("paused", fs.fresh_name(), "new"), sync=False)
     folder.tell("paused", worker=worker, details=reason)
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 import os
 
 from taskpit import fs
+from taskpit.ids import is_word
 from taskpit.layouts import Spot
 from taskpit.model import State, Task, Verdict
-from taskpit.schema import is_word
 from taskpit.store.flock import BoundedLock
 from taskpit.store.folder import DOOR, HIDDEN, IDS, Folder
 from taskpit.store.reopening import learn

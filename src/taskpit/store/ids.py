@@ -9,9 +9,9 @@ import os
 
 from taskpit import fs
 from taskpit.errors import Unavailable
+from taskpit.ids import is_word, name_of
 from taskpit.layouts import Spot
 from taskpit.model import State
-from taskpit.schema import is_word, name_of
 from taskpit.store.flock import BoundedLock
 from taskpit.store.folder import HIDDEN, IDS, Folder
 

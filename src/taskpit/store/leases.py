@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from taskpit import fs, workers
 from taskpit.clock import JUMP, say_duration
+from taskpit.decode import read_json
 from taskpit.layouts import Spot
 from taskpit.store.folder import HIDDEN, Folder
 from taskpit.store.network_stat import fresh_status
-from taskpit.text import read_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

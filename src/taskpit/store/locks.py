@@ -22,13 +22,13 @@ import stat
 
 from taskpit import fs, workers
 from taskpit.clock import say_duration
+from taskpit.decode import read_json
 from taskpit.errors import Invalid, Lost
 from taskpit.layouts import lock_text
 from taskpit.layouts.layout import check_word
 from taskpit.model import Lock, Said, Value, worker_type
 from taskpit.store.flock import BoundedLock
 from taskpit.store.folder import FENCES, LOCKS, QUARANTINE, Folder
-from taskpit.text import read_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -15,12 +15,12 @@ import time
 
 from taskpit import fs, workers
 from taskpit.clock import instant, iso
+from taskpit.decode import read_json
 from taskpit.errors import Invalid
+from taskpit.ids import is_word
 from taskpit.layouts import Spot
 from taskpit.model import State, Verdict
-from taskpit.schema import is_word
 from taskpit.store.folder import HIDDEN, IDS, LARGEST_RESULT, Folder
-from taskpit.text import read_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ import stat
 
 from taskpit import fs
 from taskpit.errors import Conflict, Invalid, TaskpitError, Unavailable
+from taskpit.ids import is_word, path_of
 from taskpit.layouts import Spot
 from taskpit.model import State, Task, Verdict
-from taskpit.schema import is_word, path_of
 from taskpit.store import changelog
 from taskpit.store.finish import Sealed, roll
 from taskpit.store.folder import CHANGELOG, IDS, LARGEST_RESULT, LATE, STOPS, Folder, Unreadable, stub

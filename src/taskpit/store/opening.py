@@ -11,12 +11,12 @@ import os
 from taskpit import fs, layouts
 from taskpit.clock import Clock
 from taskpit.config import SAMPLE, Config, parse, plain_settings
+from taskpit.decode import read_toml
 from taskpit.errors import Invalid, NotFound, Storage
 from taskpit.held_directories import Holding
 from taskpit.layouts.layout import NEVER
 from taskpit.store.disk_errors import storage_error, verb
 from taskpit.store.folder import HIDDEN, IDS, OURS, QUARANTINE, SEALED, Folder
-from taskpit.text import read_toml
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

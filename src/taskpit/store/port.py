@@ -17,19 +17,28 @@ answer per item comes out. Only the store's clock counts: callers pass and recei
 
 from __future__ import annotations
 
-from taskpit.model import Value
+from collections.abc import Sequence
+from typing import Protocol
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Protocol
-
-    from taskpit.clock import Clock
-    from taskpit.config import Config
-    from taskpit.model import Card, Claim, End, Event, Lock, Page, Said, State, Task, Want
-
-else:
-    Protocol = object  # commands look at a store's info; they should not pay for `typing`
+from taskpit.clock import Clock
+from taskpit.config import Config
+from taskpit.model import (
+    Card,
+    Claim,
+    Count,
+    End,
+    Event,
+    Lock,
+    Page,
+    Said,
+    Seconds,
+    State,
+    Task,
+    Text,
+    Texts,
+    Value,
+    Want,
+)
 
 __all__ = [
     "Artifact",
@@ -52,45 +61,45 @@ class Lapse(Value, frozen=True, kw_only=True):
     """A claim whose holder is gone, or has not renewed for a lease."""
 
     claim: Claim
-    reason: str
+    reason: Text
     #: Whether a person has cancelled the task, and its holder was asked to stop.
     called_off: bool = False
     #: The end of its lease as the card of the task shows it; 0 where the store does not tell.
-    until: float = 0.0
+    until: Seconds = 0.0
 
 
 class Mend(Value, frozen=True, kw_only=True):
     """One thing that was out of order, and what was done about it."""
 
-    kind: str
-    what: str
-    details: str = ""
+    kind: Text
+    what: Text
+    details: Text = ""
 
 
 class Artifact(Value, frozen=True, kw_only=True):
     """A file that is kept with a task."""
 
-    name: str
-    size: int
-    sha256: str
+    name: Text
+    size: Count
+    sha256: Text
 
 
 class Info(Value, frozen=True, kw_only=True):
     """What this store is and what it promises here and now."""
 
-    kind: str
-    layout: str
-    where: str
-    durability: str
-    largest_task: int
+    kind: Text
+    layout: Text
+    where: Text
+    durability: Text
+    largest_task: Count
     #: A waiting worker learns of a new task after this many seconds at the latest.
-    wake_bound: float
+    wake_bound: Seconds
     #: The folder in which pools on this machine keep their papers, and by which it is found; empty if there is none.
-    papers: str = ""
+    papers: Text = ""
     #: Whether a keeper of its own looks after it: then pools need not.
     kept: bool = False
     #: What a person should know of how it is kept here.
-    warnings: tuple[str, ...] = ()
+    warnings: Texts = ()
 
 
 class Member(Protocol):

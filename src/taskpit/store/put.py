@@ -12,15 +12,15 @@ disk before the id is taken, and the id and the ready name before the answer.
 
 from __future__ import annotations
 
-from taskpit import fs, schema
+from taskpit import fs
+from taskpit.decode import convert, read_json
 from taskpit.errors import Invalid
+from taskpit.ids import name_of
 from taskpit.layouts import Spot
-from taskpit.model import SPLIT_FROM, Said, State, Task, Value
-from taskpit.schema import name_of
+from taskpit.model import SPLIT_FROM, Said, State, Task, Text, Value
 from taskpit.store import changelog
 from taskpit.store.changelog import with_row
 from taskpit.store.folder import IDS, LARGEST_RESULT, SEALED, Folder, part_name
-from taskpit.text import read_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -82,10 +82,10 @@ def _clear_up(folder: Folder, drafts: Sequence[Draft], said: Sequence[Said]) -> 
 class Part(Value, frozen=True, kw_only=True):
     """A child as it is written beside a seal, before it enters."""
 
-    id: str
-    slug: str
-    by: str
-    text: str
+    id: Text
+    slug: Text
+    by: Text
+    text: Text
 
 
 def admit_parts(folder: Folder, path: str, parent: str) -> str:
@@ -95,7 +95,7 @@ def admit_parts(folder: Folder, path: str, parent: str) -> str:
     """
     try:
         children = read_json(fs.read(path, LARGEST_LIST)[0])
-        tasks = [_child(folder, schema.load(Part, child)) for child in children]
+        tasks = [_child(folder, convert(child, Part)) for child in children]
     except FileNotFoundError:
         return ""  # another roller has done it and gone on
     except (ValueError, TypeError, Invalid) as error:

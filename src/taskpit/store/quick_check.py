@@ -6,10 +6,10 @@ itself, and all others are as they should be: registered, of one name, and not f
 
 from __future__ import annotations
 
+from taskpit.ids import is_word
 from taskpit.layouts.layout import NEVER, Spot
 from taskpit.listing import entries
 from taskpit.model import State
-from taskpit.schema import is_word
 from taskpit.store.folder import IDS, OUTCOMES, SEALED, Folder
 
 TYPE_CHECKING = False

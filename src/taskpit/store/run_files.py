@@ -12,7 +12,7 @@ import os
 import stat
 from contextlib import suppress
 
-from taskpit import fs, schema, workers
+from taskpit import fs, ids, workers
 from taskpit.errors import Invalid, Lost, NotFound, TooLarge
 from taskpit.model import State
 from taskpit.store.port import Artifact
@@ -51,7 +51,7 @@ def check_piece(start: int, data: bytes) -> None:
 
 def check_artifact(name: str, data: bytes, sha256: str, known: Sequence[Artifact]) -> None:
     """Invalid or TooLarge unless these bytes can be kept under this name, beside those that are known."""
-    if not schema.is_word(name):
+    if not ids.is_word(name):
         raise Invalid(f"{name[:80]!r} cannot be the name of an artifact", hint="Letters, digits, dot, dash, _: a.txt")
     if len(data) > LARGEST_ARTIFACT:
         raise TooLarge(f"{name} has {len(data)} bytes; {LARGEST_ARTIFACT} is the most", size=len(data), name=name)
@@ -130,15 +130,15 @@ def read_log(folder: Folder, card: Card, start: int, size: int) -> tuple[bytes, 
 
 def _kept(folder: Folder, task_id: str) -> dict[str, str]:
     """The digest of each file that is kept with a task, by its name."""
-    names = (name.partition(".") for name in fs.names(folder.at(schema.path_of(ARTIFACTS, task_id))))
-    return {name: digest for digest, _, name in names if len(digest) == DIGITS and schema.is_word(name)}
+    names = (name.partition(".") for name in fs.names(folder.at(ids.path_of(ARTIFACTS, task_id))))
+    return {name: digest for digest, _, name in names if len(digest) == DIGITS and ids.is_word(name)}
 
 
 def keep_artifact(folder: Folder, task_id: str, name: str, data: bytes, sha256: str) -> None:
     """One file, whole; another of the same name goes once it is there."""
     known = artifacts(folder, task_id)
     check_artifact(name, data, sha256, known)
-    place = folder.at(schema.path_of(ARTIFACTS, task_id))
+    place = folder.at(ids.path_of(ARTIFACTS, task_id))
     fs.make_dir(place)
     before = _kept(folder, task_id).get(name)
     if before != sha256:
@@ -149,7 +149,7 @@ def keep_artifact(folder: Folder, task_id: str, name: str, data: bytes, sha256: 
 
 def artifacts(folder: Folder, task_id: str) -> list[Artifact]:
     """By their names in the task's own directory."""
-    place = folder.at(schema.path_of(ARTIFACTS, task_id))
+    place = folder.at(ids.path_of(ARTIFACTS, task_id))
     found = sorted(_kept(folder, task_id).items())
     return [Artifact(name=name, size=fs.file_size(f"{place}/{digest}.{name}"), sha256=digest) for name, digest in found]
 
@@ -159,7 +159,7 @@ def read_artifact(folder: Folder, task_id: str, name: str) -> bytes:
     digest = _kept(folder, task_id).get(name)
     if digest is None:
         raise none_of(task_id, name)
-    data, _ = fs.read(folder.at(f"{schema.path_of(ARTIFACTS, task_id)}/{digest}.{name}"), LARGEST_ARTIFACT)
+    data, _ = fs.read(folder.at(f"{ids.path_of(ARTIFACTS, task_id)}/{digest}.{name}"), LARGEST_ARTIFACT)
     if hashlib.sha256(data).hexdigest() != digest:
         raise Invalid(f"the bytes of {name} are not those that were kept with {task_id}", id=task_id, name=name)
     return data
@@ -167,7 +167,7 @@ def read_artifact(folder: Folder, task_id: str, name: str) -> bytes:
 
 def forget_artifacts(folder: Folder, task_id: str) -> None:
     """Nothing is kept with this task any more."""
-    place = folder.at(schema.path_of(ARTIFACTS, task_id))
+    place = folder.at(ids.path_of(ARTIFACTS, task_id))
     for name in fs.names(place):
         fs.remove(f"{place}/{name}")
     with suppress(OSError):

@@ -6,13 +6,15 @@ deleted at any time: then all is counted anew, and so it is when the changelog i
 
 from __future__ import annotations
 
-from taskpit import fs, jsontext
+import json
+
+from taskpit import fs
 from taskpit.clock import iso
+from taskpit.decode import read_json
 from taskpit.errors import CursorLost
 from taskpit.store.changelog import CARRIED_OUT
 from taskpit.store.folder import INDEX
 from taskpit.store.folder_store import House
-from taskpit.text import read_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -74,7 +76,7 @@ class Tally:
         """All of it, but of what is of late only what is not older than this."""
         recent = [[*key, count] for key, count in self.recent.items() if key[0] >= since]
         kept = [FORM, self.cursor, self.happened, recent, sorted(self.given_back), sorted(self.twice)]
-        return jsontext.dumps(kept, tight=True).encode("utf-8", "surrogatepass") + b"\n"
+        return json.dumps(kept, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass") + b"\n"
 
     @classmethod
     def load(cls, data: bytes) -> Tally:

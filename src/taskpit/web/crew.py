@@ -19,8 +19,8 @@ from taskpit.crew.log_tail import log_of_agent
 from taskpit.crew.state import CrewFiles
 from taskpit.crew.status import MemberRow
 from taskpit.history import who
+from taskpit.ids import is_word
 from taskpit.model import Value
-from taskpit.schema import is_word
 from taskpit.web import charts
 from taskpit.web.charts import Chart
 from taskpit.web.shared import BoardThreads

@@ -23,10 +23,10 @@ import msgspec
 from taskpit import fs
 from taskpit.agents.usage import model_name
 from taskpit.clock import iso
+from taskpit.decode import read_json
 from taskpit.errors import Invalid, NotFound
 from taskpit.model import Done, Failed, Release, Retry
 from taskpit.run.blame import History
-from taskpit.text import read_json
 from taskpit.worker.preset import Backend
 from taskpit.worker.process import CannotRun
 

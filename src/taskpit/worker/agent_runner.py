@@ -20,16 +20,17 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 
-from taskpit import fs, schema
+from taskpit import fs
 from taskpit.agents import steering, usage
 from taskpit.agents.acp import Client
 from taskpit.agents.allowed import allowed
 from taskpit.agents.usage import amount, model_name, session_name
 from taskpit.clock import Clock, say_duration
+from taskpit.decode import convert, read_json
 from taskpit.errors import Invalid
-from taskpit.model import Ask, Claim, Done, Failed, Outcome, Release, Retry, Value
-from taskpit.schema import path_of
-from taskpit.text import fit, last_lines, plain, read_json
+from taskpit.ids import path_of
+from taskpit.model import Ask, Claim, Count, Done, Failed, Fields, Outcome, Release, Retry, Text, Value
+from taskpit.text import fit, last_lines, plain
 from taskpit.worker import process
 from taskpit.worker.agent_output import Listener, Talk
 from taskpit.worker.budget import BudgetLimit
@@ -57,13 +58,13 @@ KEPT = 30 * 86400.0
 class Session(Value, frozen=True, kw_only=True):
     """A session of an agent."""
 
-    preset: str
-    session: str
+    preset: Text
+    session: Text
     #: Agents look for their sessions by the directory they worked in.
-    cwd: str
-    attempt: int = 1
+    cwd: Text
+    attempt: Count = 1
     #: What the agent has counted in this session so far, where it counts the whole session.
-    counted: Mapping[str, object] = {}
+    counted: Fields = {}
 
 
 class Sessions:
@@ -81,7 +82,7 @@ class Sessions:
         if not self._root:
             return None
         try:
-            found = schema.load(Session, read_json(fs.read(self._path(claim.task.id), 65536)[0]))
+            found = convert(read_json(fs.read(self._path(claim.task.id), 65536)[0]), Session)
         except (OSError, ValueError, Invalid):
             return None
         fits = found.preset == preset and found.cwd == cwd and 0 <= claim.attempt - found.attempt <= FURTHER

@@ -10,13 +10,13 @@ from __future__ import annotations
 import json
 import re
 
-from taskpit import fs, schema
+from taskpit import decode, fs
 from taskpit.clock import duration, instant, iso, say_duration
+from taskpit.decode import read_json
 from taskpit.errors import Denied, Invalid
 from taskpit.hooks import tell
 from taskpit.logfile import lines
 from taskpit.model import Value
-from taskpit.text import read_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -236,7 +236,7 @@ def _sum(lines: Iterable[Mapping[str, object]]) -> Spent:
 
 def _number(fields: Mapping[str, object], *keys: str) -> float:
     """The first of these that is one. Nothing below zero pays back, and what has no end is more than any limit."""
-    return next((schema.amount(fields[key]) for key in keys if schema.is_number(fields.get(key))), 0.0)
+    return next((decode.amount(fields[key]) for key in keys if decode.is_number(fields.get(key))), 0.0)
 
 
 def allow(queue: Queue, worker: str, task_id: str = "") -> None:

@@ -17,10 +17,11 @@ from urllib.parse import urlsplit
 
 from taskpit import fs, trust
 from taskpit.config import EVENTS
+from taskpit.decode import read_json
 from taskpit.errors import Invalid, Unavailable, Untrusted
 from taskpit.model import Value
 from taskpit.schedule import quiet_until
-from taskpit.text import one_line, read_json
+from taskpit.text import one_line
 from taskpit.toml_checker import Checker, checked, flag, many, one_of, parse, quiet_hours, table, text
 from taskpit.worker.user_queues import project_name
 

@@ -12,8 +12,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from taskpit.agents.usage import amount
+from taskpit.decode import read_json
 from taskpit.model import Value
-from taskpit.text import fit, plain, read_json
+from taskpit.text import fit, plain
 from taskpit.worker.agent_limits import moment
 from taskpit.worker.preset import MessageRule, Preset, Rule, Source
 from taskpit.worker.process import Ended

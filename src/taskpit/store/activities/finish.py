@@ -7,11 +7,11 @@ import json
 from taskpit import fs, workers
 from taskpit.clock import iso
 from taskpit.errors import Invalid, Lost, Unavailable
+from taskpit.ids import path_of
 from taskpit.layouts import activities
 from taskpit.layouts import activities as names
 from taskpit.layouts.progress import ABANDONED, ENDED, clear, status_of
 from taskpit.model import SPLIT_FROM, End, Lock, Said, Task, Verdict
-from taskpit.schema import path_of
 from taskpit.store.activities.items import Items, UnreadableItem
 from taskpit.store.folder import LATE, STOPS
 

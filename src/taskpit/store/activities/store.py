@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 
-from taskpit import fs, schema, workers
+from taskpit import fs, workers
 from taskpit.clock import iso
+from taskpit.decode import read_cursor, read_json
 from taskpit.errors import CursorLost, NotFound, TooLarge
 from taskpit.layouts import activities as names
 from taskpit.layouts import yamltext
@@ -20,7 +21,7 @@ from taskpit.store.activities.items import Items
 from taskpit.store.activities.states import ActivityState, ActivityStates
 from taskpit.store.disk_errors import verb
 from taskpit.store.folder_store import House
-from taskpit.text import one_line, read_json
+from taskpit.text import one_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 #: States in the order a page shows them.
 SHOWN = (State.READY, State.CLAIMED, State.FAILED, State.DONE)
 #: And what a place among each is: its order; its id.
-PLACES = ((int, float, int, str), *((str,),) * 3)
+PLACES = (tuple[int, float, int, str], *(tuple[str],) * 3)
 
 
 #: So often a verb begins again because a work item went while it was looked at.
@@ -239,7 +240,7 @@ class ActivityStore(House):
         """Ready ones in the order they will be taken, then claimed, failed and done ones."""
         view = ActivityStates(self.items)
         rows = _rows(view, state)
-        start = schema.place(after, *PLACES) if after else None
+        start = read_cursor(after, *PLACES) if after else None
         rows = [row for row in rows if start is None or (row[0], row[1]) > start]
         cards = tuple(view.brief(standing) for _, _, standing in rows[:limit])
         more = len(rows) > limit

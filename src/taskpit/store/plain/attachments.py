@@ -8,8 +8,8 @@ from contextlib import suppress
 from taskpit import workers
 from taskpit.clock import iso
 from taskpit.errors import Invalid
+from taskpit.ids import is_word, path_of
 from taskpit.model import Card, State
-from taskpit.schema import is_word, path_of
 from taskpit.store.plain import paths
 from taskpit.store.plain.folder import Folder
 from taskpit.store.port import Artifact

@@ -5,17 +5,17 @@ Other programs append to it, too, so a line may be torn or foreign; such lines a
 
 from __future__ import annotations
 
+import json
 from binascii import crc32
 from collections.abc import Iterator, Sequence
 
-from taskpit import jsontext
 from taskpit.clock import iso
+from taskpit.decode import read_json
 from taskpit.errors import CursorLost
-from taskpit.jsontext import quote
 from taskpit.model import Event, worker_type
 from taskpit.store.plain.files import Files
 from taskpit.store.plain.paths import CHANGELOG
-from taskpit.text import is_count, read_json
+from taskpit.text import is_count
 
 #: Bytes at the end in which a line is looked for that a crash may have swallowed.
 TAIL = 64 * 1024
@@ -25,6 +25,10 @@ BLOCK, LONGEST = 1 << 18, 1 << 26
 DIGEST, CHANGE = "digest", "change"
 #: The keys of a line, in their order.
 KEYS = ("timestamp", "worker", "worker_type", "action", "activity_id", "task_id", "details")
+
+
+#: The JSON of a text, every letter as it is.
+quote = json.JSONEncoder(ensure_ascii=False).encode
 
 
 def digest(data: bytes) -> str:
@@ -48,7 +52,7 @@ def encode(event: Event) -> bytes:
     """Spell an event that came from outside, without the digest of bytes that are not here."""
     fields = {key: value for key in KEYS if (value := getattr(event, key))}
     fields |= {key: value for key, value in event.extra.items() if value and key not in (DIGEST, CHANGE)}
-    return jsontext.dumps(fields, tight=True).encode("utf-8", "replace") + b"\n"
+    return json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace") + b"\n"
 
 
 def decode(data: bytes) -> Event | None:

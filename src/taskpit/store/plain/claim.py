@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 from taskpit import rules
 from taskpit.errors import Invalid
+from taskpit.ids import is_word
 from taskpit.layouts import Spot
 from taskpit.model import Claim, State, Task, Want
 from taskpit.rules import Use
-from taskpit.schema import is_word
 from taskpit.store.plain import conflicts, paths
 from taskpit.store.plain.files import Stat
 from taskpit.store.plain.folder import Folder, Unreadable

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from binascii import crc32
 from collections.abc import Sequence
 from contextlib import suppress
 from itertools import islice
 
-from taskpit import jsontext
 from taskpit.clock import iso
 from taskpit.errors import Invalid
 from taskpit.layouts import Spot
@@ -85,7 +85,7 @@ class Draft:
         if end.attempt is not None:
             evidence = end.attempt.evidence
             fields = {**end.attempt.as_dict(), "evidence": evidence and evidence.as_dict()}
-            content["try"] = jsontext.dumps(fields).encode("utf-8", "replace")
+            content["try"] = json.dumps(fields, ensure_ascii=False).encode("utf-8", "replace")
         if end.note is not None:
             content[f"note.{end.note[0]}"] = end.note[1].encode("utf-8", "replace")
         return content

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from taskpit.clock import Clock
 from taskpit.config import Config
 from taskpit.errors import Invalid, TooLarge
+from taskpit.ids import path_of
 from taskpit.layouts import Layout, Spot
 from taskpit.layouts.layout import NEVER
 from taskpit.model import State, Task, Verdict
-from taskpit.schema import path_of
 from taskpit.store.plain import paths
 from taskpit.store.plain.changelog import DIGEST, Changelog, line
 from taskpit.store.plain.files import Files, NotAFile, Stat, TooBig

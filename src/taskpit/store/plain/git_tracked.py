@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from contextlib import suppress
 
+from taskpit.ids import is_word
 from taskpit.layouts import Spot
 from taskpit.model import State, Task, Verdict
-from taskpit.schema import is_word
 from taskpit.store.plain import conflicts, paths
 from taskpit.store.plain.folder import Folder
 from taskpit.store.plain.retention import archived

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from taskpit.ids import is_word
 from taskpit.model import State
-from taskpit.schema import is_word
 from taskpit.store.plain import paths
 
 if TYPE_CHECKING:

@@ -8,19 +8,19 @@ seen is kept with the boot it was seen in, so that sweeps run one by one add up.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from taskpit import jsontext, schema
 from taskpit.clock import JUMP, say_duration
+from taskpit.decode import convert, read_json
 from taskpit.errors import Invalid, Lost
 from taskpit.layouts import Spot
 from taskpit.store.plain import paths
 from taskpit.store.plain.files import LockFile, Stat
 from taskpit.store.plain.folder import Folder
 from taskpit.store.plain.upkeep_files import replace
-from taskpit.text import read_json
 from taskpit.workers import MARK, WorkerRecord, base
 
 #: File times may be so much older than a clock that was read before, in seconds: filesystems have a grain.
@@ -46,7 +46,7 @@ def describe(folder: Folder, worker: str, lease: float, *, stays: bool) -> bytes
         lease=lease,
         stays=stays,
     )
-    return jsontext.dumps(record.as_dict()).encode("utf-8", "replace") + b"\n"
+    return json.dumps(record.as_dict(), ensure_ascii=False).encode("utf-8", "replace") + b"\n"
 
 
 def introduce(folder: Folder, worker: str, lease: float) -> None:
@@ -106,7 +106,7 @@ def load_record(folder: Folder, fence: str) -> WorkerRecord | None:
     """Read the record of a claim's worker; None if there is none that can be read."""
     try:
         data = folder.files.read(paths.worker_path(fence), LARGEST_RECORD)[0]
-        return schema.load(WorkerRecord, read_json(data))
+        return convert(read_json(data), WorkerRecord)
     except (OSError, ValueError, Invalid):
         return None
 
@@ -225,7 +225,7 @@ class Judge:
         kept = {**dict(list(boots.items())[-BOOTS:])}
         kept[clock.boot()] = {"offset": offset, "since": even_since, "claims": now}
         with suppress(OSError):  # without room what was seen is only judged later
-            replace(self._folder, paths.SIGHTINGS, jsontext.dumps(kept).encode())
+            replace(self._folder, paths.SIGHTINGS, json.dumps(kept, ensure_ascii=False).encode())
         return found
 
     def _load(self) -> dict[str, Any]:

@@ -11,12 +11,13 @@ the file must be unchanged for a whole lease of a clock that cannot be set.
 
 from __future__ import annotations
 
+import json
 import math
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from taskpit import jsontext
 from taskpit.clock import JUMP, say_duration
+from taskpit.decode import read_json
 from taskpit.errors import Invalid, Lost
 from taskpit.layouts import lock_text
 from taskpit.layouts.layout import check_word
@@ -26,7 +27,6 @@ from taskpit.store.plain.files import NotAFile, Stat, TooBig
 from taskpit.store.plain.folder import Folder
 from taskpit.store.plain.leases import introduce, lives, load_record
 from taskpit.store.plain.upkeep_files import replace
-from taskpit.text import read_json
 from taskpit.workers import base
 
 #: Bytes of a lock file that makes sense.
@@ -127,7 +127,7 @@ class Named:
         return record["boot"] == clock.boot() and bool(abs(record["offset"] - clock.offset()) < JUMP)
 
     def _write(self, record: dict[str, Any]) -> None:
-        replace(self._folder, self._fence, jsontext.dumps(record).encode())
+        replace(self._folder, self._fence, json.dumps(record, ensure_ascii=False).encode())
         if self._folder.durable:
             self._folder.files.sync(self._fence)
 

@@ -14,14 +14,14 @@ from contextlib import suppress
 from typing import Any
 
 from taskpit.clock import instant, iso
+from taskpit.decode import read_json
 from taskpit.errors import Invalid
+from taskpit.ids import is_word
 from taskpit.layouts import Spot
 from taskpit.model import State, Verdict
-from taskpit.schema import is_word
 from taskpit.store.plain import paths
 from taskpit.store.plain.folder import Folder
 from taskpit.store.plain.paths import LARGEST_RESULT
-from taskpit.text import read_json
 from taskpit.workers import base
 
 MARK, LOCK, LAST = (f"{paths.WORKERS}/.manifest{suffix}" for suffix in (".dirty", ".lock", ".json"))

@@ -28,10 +28,10 @@ from __future__ import annotations
 from binascii import crc32
 from typing import NamedTuple
 
+from taskpit.ids import path_of
 from taskpit.layouts import Spot
 from taskpit.layouts.layout import is_worker
 from taskpit.model import Task
-from taskpit.schema import path_of
 
 HIDDEN = ".taskpit"
 OPEN = ".taskpit/open"

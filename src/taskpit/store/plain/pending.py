@@ -34,9 +34,9 @@ from typing import NamedTuple
 from taskpit.clock import Clock
 from taskpit.config import Config
 from taskpit.errors import Invalid
+from taskpit.ids import path_of
 from taskpit.layouts import Layout, Spot
 from taskpit.model import SPLIT_FROM, State, Task, Verdict
-from taskpit.schema import path_of
 from taskpit.store.plain import conflicts, paths
 from taskpit.store.plain.changelog import CHANGE, DIGEST, digest
 from taskpit.store.plain.files import Files

@@ -6,17 +6,19 @@ again, up to three times.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
-from taskpit import jsontext, rules, schema
+from taskpit import rules
+from taskpit.decode import convert, read_cursor, read_json
 from taskpit.errors import Invalid
 from taskpit.explain import ENDING
+from taskpit.ids import is_word, path_of
 from taskpit.layouts import Spot
 from taskpit.model import UNREAD, Card, Page, Result, State, Task, Try, Verdict
 from taskpit.rules import held, held_in_circle
-from taskpit.schema import is_word, path_of
 from taskpit.store.plain import paths
 from taskpit.store.plain.claim import excluded, in_use
 from taskpit.store.plain.folder import Folder
@@ -24,13 +26,12 @@ from taskpit.store.plain.ids import waiting
 from taskpit.store.plain.leases import Judge
 from taskpit.store.plain.paths import LARGEST_RESULT, stub
 from taskpit.store.plain.ready_cache import ReadyCache
-from taskpit.text import read_json
 
 #: How often a task that is known but was seen nowhere is looked for.
 LOOKS = 3
 #: States in the order a page shows them, and what a place among each is.
 SHOWN = (State.READY, State.CLAIMED, State.FAILED, State.DONE)
-PLACES = ((int, float, int, str, str), *((int, str),) * 3)
+PLACES = (tuple[int, float, int, str, str], *(tuple[int, str],) * 3)
 Key = tuple[int, list[Any]]
 
 
@@ -210,7 +211,7 @@ class Reader:
             if name.startswith(f"{task_id}~"):
                 with suppress(OSError, ValueError, Invalid):
                     data, status = self._folder.files.read(f"{paths.TRIES}/{name}", LARGEST_RESULT)
-                    one = schema.load_try(read_json(data))
+                    one = convert(read_json(data), Try)
                     found.append((one.at, status.st_mtime_ns, one))
         return tuple(one for _, _, one in sorted(found, key=lambda row: row[:2]))
 
@@ -229,13 +230,13 @@ class Reader:
 
     def page(self, state: State | None, after: str, limit: int) -> Page:
         """Return cards after a cursor, which is the last card's place in the order."""
-        start = schema.place(after, *PLACES) if after else None
+        start = read_cursor(after, *PLACES) if after else None
         cards: list[Card] = []
         last: Key | None = None
         look = _Look(self._folder)
         for key, spot in self._ordered(state, start):
             if len(cards) == limit:
-                return Page(cards=tuple(cards), cursor=jsontext.dumps(last))
+                return Page(cards=tuple(cards), cursor=json.dumps(last, ensure_ascii=False))
             card = self._card_at(spot, look)
             if card is not None:
                 cards.append(card)

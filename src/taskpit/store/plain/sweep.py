@@ -33,10 +33,10 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from taskpit.errors import Invalid
+from taskpit.ids import is_word
 from taskpit.layouts import Spot
 from taskpit.layouts.layout import NEVER
 from taskpit.model import State, Task, Verdict
-from taskpit.schema import is_word
 from taskpit.store.plain import conflicts, paths
 from taskpit.store.plain.changelog import DIGEST, decode, digest
 from taskpit.store.plain.files import Stat

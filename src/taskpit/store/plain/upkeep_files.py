@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from taskpit import jsontext, rules
+import json
+
+from taskpit import rules
 from taskpit.clock import LAST, iso
+from taskpit.decode import read_json
 from taskpit.model import Task
 from taskpit.rules import MINUTE, Use
 from taskpit.store.plain import paths
 from taskpit.store.plain.folder import Folder
-from taskpit.text import read_json
 
 #: Bytes that are read of one of them.
 LARGEST = 1 << 26
@@ -43,7 +45,9 @@ def pause(folder: Folder, reason: str, seconds: float, worker: str) -> None:
     """Give nothing out for so long; 0 is until `resume`."""
     until = min(folder.clock.now() + seconds, LAST) if seconds else 0.0
     fields = {"reason": f"paused by {worker}: {' '.join(reason.split())}", "until": until}
-    replace(folder, paths.PAUSED, jsontext.dumps(fields).encode("utf-8", "replace"), sync=folder.durable)
+    replace(
+        folder, paths.PAUSED, json.dumps(fields, ensure_ascii=False).encode("utf-8", "replace"), sync=folder.durable
+    )
     folder.tell("paused", worker=worker, details=reason)
 
 

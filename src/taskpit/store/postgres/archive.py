@@ -15,9 +15,10 @@ import zlib
 from collections.abc import Callable
 from typing import Any
 
-from taskpit import fs, schema
+from taskpit import fs
+from taskpit.decode import convert
 from taskpit.errors import Invalid
-from taskpit.model import Card, Task
+from taskpit.model import Card, Result, Task, Try
 from taskpit.store.disk_errors import verb
 from taskpit.store.port import Mend
 from taskpit.store.postgres.database import Row
@@ -90,9 +91,9 @@ class Archive:
             return card.replace(result=card.result.replace(output=output) if card.result is not None else None)
         try:
             return card.replace(
-                task=schema.load(Task, line["task"]),
-                result=schema.load_result(line["result"]),
-                tries=tuple(schema.load_try(attempt) for attempt in line["tries"]),
+                task=convert(line["task"], Task),
+                result=convert(line["result"], Result),
+                tries=tuple(convert(attempt, Try) for attempt in line["tries"]),
                 notes=str(line["notes"]),
             )
         except (Invalid, KeyError, TypeError):

@@ -13,13 +13,13 @@ from itertools import takewhile
 from typing import Any
 
 from taskpit.clock import iso
+from taskpit.decode import amount, read_json
 from taskpit.errors import CursorLost
 from taskpit.model import Event
-from taskpit.schema import amount
 from taskpit.store.postgres.base import Base
 from taskpit.store.postgres.database import Row
 from taskpit.store.postgres.rows import as_json, read_event
-from taskpit.text import is_count, read_json
+from taskpit.text import is_count
 
 #: How long a reader waits for transactions under way before it shows only the lines before them, and its sleeps.
 PATIENCE, NAP = 1.0, 0.005

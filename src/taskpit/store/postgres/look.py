@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from taskpit import rules
+from taskpit.decode import amount
 from taskpit.errors import Invalid
 from taskpit.model import Card, Page, State, Task
-from taskpit.schema import amount
 from taskpit.store.postgres.archive import Archive
 from taskpit.store.postgres.base import Base
 from taskpit.store.postgres.database import Row

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from taskpit import fs, trust
 from taskpit.errors import Invalid, MissingExtra, install_hint
-from taskpit.schema import is_word
+from taskpit.ids import is_word
 from taskpit.store.disk_errors import storage_error
 
 if TYPE_CHECKING:

@@ -12,11 +12,10 @@ from typing import Any
 
 import msgspec
 
-from taskpit import schema
+from taskpit.decode import convert, read_json
 from taskpit.errors import Invalid
-from taskpit.model import SPLIT_FROM, UNREAD, Claim, End, Event, Result, Task, Try, Verdict, worker_type
+from taskpit.model import SPLIT_FROM, UNREAD, Claim, End, Event, Result, Task, Try, Verdict, fields_of, worker_type
 from taskpit.rules import order
-from taskpit.text import read_json
 
 #: The title of a task whose row cannot be read, and how much of the row is kept for a person to look at.
 UNREADABLE, LONGEST_KEPT = "its row cannot be read", 65536
@@ -65,7 +64,7 @@ def read_task(doc: str, task_id: str) -> Task:
     The row is the body of that task: nothing of it is acted on, and nothing is lost.
     """
     try:
-        task = schema.load(Task, read_json(doc))
+        task = convert(read_json(doc), Task)
         if task.id == task_id:
             return task
         reason = f"it is of another task, {task.id[:80]!r}"
@@ -77,7 +76,7 @@ def read_task(doc: str, task_id: str) -> Task:
 def read_result(doc: str, task_id: str, verdict: str) -> Result:
     """Return the result of this row, or one that says why it cannot be read."""
     try:
-        return schema.load_result(read_json(doc))
+        return convert(read_json(doc), Result)
     except (Invalid, ValueError, TypeError) as error:
         return Result(id=task_id, verdict=Verdict(verdict), reason=f"{UNREAD}: {str(error)[:300]}")
 
@@ -87,12 +86,12 @@ def read_tries(docs: Iterable[str]) -> tuple[Try, ...]:
     tries = []
     for doc in docs:
         with suppress(Invalid, ValueError, TypeError):
-            tries.append(schema.load_try(read_json(doc)))
+            tries.append(convert(read_json(doc), Try))
     return tuple(tries)
 
 
 def _end_doc(value: Result | Try | None) -> str | None:
-    return None if value is None else as_json(value.changed_fields())
+    return None if value is None else as_json(fields_of(value))
 
 
 def read_event(at: str, worker: str, action: str, task_id: str, details: str) -> Event:

@@ -14,10 +14,10 @@ from typing import Any
 
 from taskpit.clock import Clock, iso
 from taskpit.config import Config
+from taskpit.decode import amount
 from taskpit.errors import Invalid, Lost, TaskpitError, TooLarge
 from taskpit.layouts.layout import check_word, check_worker
 from taskpit.model import Claim, End, Lock, Said, Task, Want, worker_type
-from taskpit.schema import amount
 from taskpit.store.port import Info, Lapse
 from taskpit.store.postgres import schema
 from taskpit.store.postgres.address import PostgresAddress

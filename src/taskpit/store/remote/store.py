@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 
-from taskpit import fs, layouts, schema, trust, workers
+from taskpit import fs, ids, layouts, trust, workers
 from taskpit.clock import Clock
 from taskpit.errors import Invalid, Lost, Storage, TaskpitError, TooLarge, Unknown
 from taskpit.model import End, Said
@@ -227,7 +227,7 @@ class RemoteStore:
         leave_address(self._info.papers, self.address)  # what it runs finds the queue by its papers
         folder = f"{self._info.papers}/.taskpit/names"
         fs.make_dir(folder)
-        record = workers.LocalMember(schema.path_of(folder, worker.replace("@", ".at.")))
+        record = workers.LocalMember(ids.path_of(folder, worker.replace("@", ".at.")))
         if not record.join(workers.describe(worker, lease, Clock(), stays=True), Clock(), patience=patience):
             raise Lost(f"a living process already works here as {worker}", worker=worker)
         place = f"{workers.host()}:{trust.name_for(folder)}"

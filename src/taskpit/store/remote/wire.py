@@ -11,27 +11,28 @@ import os
 from base64 import b64decode, b64encode
 from typing import NamedTuple
 
-from taskpit import errors, schema
+from taskpit import errors
 from taskpit.config import Config, parse
+from taskpit.decode import convert, read_json
 from taskpit.errors import Invalid, TaskpitError
 from taskpit.model import (
-    NOTE_KINDS,
     Card,
     Claim,
+    Count,
     End,
     Event,
-    Evidence,
     Lock,
+    LongText,
     Page,
-    Result,
     Said,
+    Seconds,
     State,
     Task,
-    Try,
+    Text,
     Want,
+    fields_of,
 )
 from taskpit.store.port import Artifact, Info, Lapse, Mend
-from taskpit.text import read_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,6 +50,8 @@ LOOKS = (
     "unsettled",
     *("read_log", "artifacts", "read_artifact"),
 )
+#: Items of one list.
+MOST = 100_000
 #: How long a claim waits at the gateway, in seconds: proxies cut what is silent for a minute.
 LONGEST_POLL = 25.0
 
@@ -87,12 +90,12 @@ def is_call(text: object) -> bool:
 # -- plain values ----------------------------------------------------------------------------------
 
 
-def _plain(kind: str, name: str = "value") -> Kind:
-    return Kind(lambda value: value, lambda value: schema.field(name, value, kind))
+def _plain(kind: Any, name: str = "value") -> Kind:
+    return Kind(lambda value: value, lambda value: convert(value, kind, name))
 
 
-TEXT, FLAG, SECONDS = _plain("str"), _plain("bool"), _plain("float")
-COUNT, BODY = _plain("int"), _plain("str", "body")
+TEXT, FLAG, SECONDS = _plain(Text), _plain(bool), _plain(Seconds)
+COUNT, BODY = _plain(Count), _plain(LongText, "body")
 
 
 def _read_word(words: type[Any]) -> Callable[[object], Any]:
@@ -122,8 +125,8 @@ def many(kind: Kind) -> Kind:
     def read(value: object) -> list[Any]:
         if not isinstance(value, list):
             raise Invalid("a list should stand here")
-        if len(value) > schema.MOST:
-            raise Invalid(f"the list has more than {schema.MOST} entries")
+        if len(value) > MOST:
+            raise Invalid(f"the list has more than {MOST} entries")
         return [kind.read(one) for one in value]
 
     return Kind(lambda values: [kind.write(one) for one in values], read)
@@ -149,30 +152,9 @@ def _pair(first: Kind, second: Kind) -> Kind:
 # -- the nouns -------------------------------------------------------------------------------------
 
 
-def _noun(noun: type[Any], **inside: Kind) -> Kind:
-    """A value whose fields are plain, but for those that are `inside`."""
-    maybes = {name: maybe(kind) for name, kind in inside.items()}
-
-    def write(value: Any) -> dict[str, Any]:
-        fields = value.changed_fields()
-        for name, kind in maybes.items():
-            if name in fields:
-                fields[name] = kind.write(fields[name])
-        return {name: dict(one) if hasattr(one, "keys") else one for name, one in fields.items()}
-
-    def read(value: object) -> Any:
-        if not isinstance(value, dict):
-            raise Invalid(f"a {noun.__name__.lower()} should stand here")
-        given = {name: kind.read(value[name]) for name, kind in maybes.items() if value.get(name) is not None}
-        rest = {name: one for name, one in value.items() if name not in maybes}
-        return schema.load(noun, rest, **given)
-
-    return Kind(write, read)
-
-
-def _tuple_of(kind: Kind) -> Kind:
-    listed = many(kind)
-    return Kind(listed.write, lambda value: tuple(listed.read(value)))
+def _noun(noun: type[Any]) -> Kind:
+    """A value of `model` as its fields."""
+    return Kind(fields_of, lambda value: convert(value, noun))
 
 
 def _write_bytes(data: bytes) -> str:
@@ -181,29 +163,15 @@ def _write_bytes(data: bytes) -> str:
 
 def _read_bytes(text: object) -> bytes:
     try:
-        return b64decode(str(schema.field("body", text, "str")), validate=True)
+        return b64decode(str(BODY.read(text)), validate=True)
     except ValueError:
         raise Invalid("the bytes of a file are not written as base64") from None
 
 
-def _read_note(value: object) -> tuple[str, str]:
-    kind, text = _pair(TEXT, BODY).read(value)
-    if kind not in NOTE_KINDS:
-        raise Invalid(f"there is no note of kind {kind[:40]!r}", field="note")
-    return kind, text
-
-
 BYTES = Kind(_write_bytes, _read_bytes)
-TASK = _noun(Task, source=BYTES)
-EVIDENCE = _noun(Evidence)
-RESULT, TRY = _noun(Result, evidence=EVIDENCE), _noun(Try, evidence=EVIDENCE)
-CLAIM = _noun(Claim, task=TASK)
-WANT, EVENT, LOCK, MEND = _noun(Want), _noun(Event), _noun(Lock), _noun(Mend)
-LAPSE = _noun(Lapse, claim=CLAIM)
-CARD = _noun(Card, task=TASK, state=STATE, result=RESULT, tries=_tuple_of(TRY))
-PAGE = _noun(Page, cards=_tuple_of(CARD))
-NOTE = Kind(list, _read_note)
-END = _noun(End, claim=CLAIM, result=RESULT, task=TASK, children=_tuple_of(TASK), attempt=TRY, note=NOTE)
+TASK, CLAIM, WANT, END = _noun(Task), _noun(Claim), _noun(Want), _noun(End)
+EVENT, LOCK, MEND, LAPSE = _noun(Event), _noun(Lock), _noun(Mend), _noun(Lapse)
+CARD, PAGE = _noun(Card), _noun(Page)
 
 
 def _light(claim: Claim) -> dict[str, Any]:
@@ -310,7 +278,7 @@ def _read_hello(value: object) -> Hello:
     config.pop("hooks", None)
     config.pop("limits", None)
     return Hello(
-        info=schema.load(Info, {name: one for name, one in told.items() if name in Info.__struct_fields__}),
+        info=convert({name: one for name, one in told.items() if name in Info.__struct_fields__}, Info),
         config=parse(config),
         now=SECONDS.read(fields.get("now")),
         gateway=TEXT.read(fields.get("gateway")),
