@@ -15,6 +15,8 @@ from taskpit.keeper import sweep
 from taskpit.model import Done, Failed, Said, Split, State
 from taskpit.testing import FakeClock
 
+pytestmark = pytest.mark.mechanism
+
 SHOWN = ("create", "link", "rename", "fsync")
 
 

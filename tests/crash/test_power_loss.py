@@ -207,6 +207,7 @@ def test_no_fsync_can_be_left_out(layout, kind, verb, model, tmp_path):
     assert fault
 
 
+@pytest.mark.mechanism
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_every_fsync_is_on_the_list(layout, tmp_path):
     """What is not on it has not been shown to be needed."""

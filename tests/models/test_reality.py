@@ -22,6 +22,8 @@ from taskpit.policy import settle
 from taskpit.store.finish import PARTS
 from taskpit.testing import FakeClock
 
+pytestmark = pytest.mark.mechanism
+
 ENDS = {
     "done": Done(output="yes"),
     "failed": Failed(error="no", final=True),

@@ -19,6 +19,7 @@ def beat(pit):
     return Heartbeat(pit.queue, 60.0, SimpleQueue(), tags=())
 
 
+@pytest.mark.mechanism
 def test_a_look_at_everything_takes_less_than_a_hundredth_of_the_time(beat, monkeypatch):
     """However long it takes: what is claimed and what is due is looked at each time."""
     now, looks = [1000.0], []
@@ -37,6 +38,7 @@ def test_a_look_at_everything_takes_less_than_a_hundredth_of_the_time(beat, monk
     assert looks.count(True) * 2.0 < (now[0] - 1000.0) / 100
 
 
+@pytest.mark.mechanism
 def test_the_screen_is_told_again_only_when_something_has_happened(pit, beat, monkeypatch):
     monkeypatch.setattr(heartbeat, "SURVEY_EVERY", 0.0)
     seen = []
