@@ -27,7 +27,7 @@ from taskpit.nonces import own
 from taskpit.policy import check_end, checked
 from taskpit.queue import Queue as Verbs
 from taskpit.rules import check_mode
-from taskpit.worker.check import run_check
+from taskpit.run.process import run_check
 from taskpit.worker.pool import Pool
 from taskpit.worker.pool_options import PoolOptions, PoolReport, Show
 from taskpit.worker.run_directory import end_commands_of

@@ -10,8 +10,8 @@ import os
 import pytest
 
 from taskpit.agents.usage import amount, session_name
+from taskpit.run.process import Ended
 from taskpit.worker.preset import find, places
-from taskpit.worker.process import Ended
 from taskpit.worker.transcript import Transcript, judge
 
 STREAMS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "streams")

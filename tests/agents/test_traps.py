@@ -9,7 +9,8 @@ from waits import Leap, Rush
 from workshop import alive
 
 from taskpit.model import State
-from taskpit.worker import agent_output, process
+from taskpit.run import process
+from taskpit.worker import agent_output
 from taskpit.worker.pool import Pool
 from taskpit.worker.pool_options import PoolOptions, Show
 from taskpit.worker.runner import CannotRun

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskpit.worker import process
+from taskpit.run import process
 from taskpit.worker.agent_limits import moment, seconds_in
 from taskpit.worker.agent_output import Listener
 from taskpit.worker.preset import Preset, Rule, Source, find, places

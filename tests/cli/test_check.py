@@ -9,8 +9,8 @@ from waits import Leap, until
 from workshop import alive
 
 from taskpit.errors import Storage
-from taskpit.worker import child
-from taskpit.worker.check import TIMED_OUT, run_check
+from taskpit.run import process
+from taskpit.run.process import TIMED_OUT, run_check
 
 
 def test_green_and_red(tmp_path):
@@ -35,7 +35,7 @@ def test_the_tail_is_the_end(tmp_path):
 
 
 def test_at_the_limit_the_whole_group_ends(tmp_path, monkeypatch):
-    monkeypatch.setattr(child, "time", Leap((tmp_path / "begun").exists))
+    monkeypatch.setattr(process, "time", Leap((tmp_path / "begun").exists))
     evidence = run_check("sleep 600 & echo $! > child; echo begun; touch begun; wait", str(tmp_path), 3600.0)
 
     assert evidence.exit_code == TIMED_OUT

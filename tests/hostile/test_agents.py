@@ -18,8 +18,9 @@ from taskpit.agents.acp import Client
 from taskpit.errors import Invalid, Storage
 from taskpit.landing.diff import read_hunks
 from taskpit.model import Task
+from taskpit.run import process
 from taskpit.text import plain, revealed
-from taskpit.worker import preset, process
+from taskpit.worker import preset
 from taskpit.worker.agent_output import _Stream
 from taskpit.worker.sandbox import PACKAGE, Sandbox, shut_in
 

@@ -40,7 +40,7 @@ from taskpit.agents import usage
 from taskpit.crew.log_tail import log_of_task
 from taskpit.errors import Invalid, Storage, TaskpitError
 from taskpit.model import Done, Task
-from taskpit.worker.check import run_check
+from taskpit.run.process import run_check
 from taskpit.worker.run_directory import RunDirectory
 
 LONG = bool(os.environ.get("TASKPIT_LONG"))

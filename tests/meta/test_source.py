@@ -24,6 +24,7 @@ MAY_CHANGE = (
     "pipes.py",
     "hooks/",
     "landing/",
+    "run/",
     "worker/",
     "crew/",
     "demo/",

@@ -19,9 +19,9 @@ from taskpit.landing.repository import Repository
 from taskpit.landing.values import Terms
 from taskpit.model import Done, Task
 from taskpit.queue import Queue
+from taskpit.run.process import run_check
 from taskpit.store.opening import init
 from taskpit.worker import pool_display
-from taskpit.worker.check import run_check
 from taskpit.worker.landing_thread import pipe_for
 from taskpit.worker.pool import Pool
 from taskpit.worker.pool_options import PoolOptions

@@ -14,8 +14,8 @@ from workshop import alive, read_pid
 from taskpit.agents.allowed import allowed, is_allowed, without_secrets
 from taskpit.agents.usage import amount, model_name, session_name
 from taskpit.model import State
-from taskpit.worker import process
-from taskpit.worker.check import TIMED_OUT, run_check
+from taskpit.run import process
+from taskpit.run.process import TIMED_OUT, run_check
 from taskpit.worker.runner import CommandRunner
 from taskpit.worker.sandbox import NoSandbox, Sandbox
 
@@ -66,7 +66,7 @@ def test_exit_codes_and_signals_pass_through(tmp_path):
 #: A check as `pit done` runs it, in a process of its own.
 ALONE = """
 import sys
-from taskpit.worker.check import run_check
+from taskpit.run.process import run_check
 evidence = run_check(sys.argv[1], sys.argv[2], float(sys.argv[3]))
 print(evidence.exit_code, evidence.tail)
 """

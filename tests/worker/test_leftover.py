@@ -19,9 +19,9 @@ from taskpit.clock import boot_id
 from taskpit.keeper import sweep
 from taskpit.model import State
 from taskpit.queue import Queue
+from taskpit.run.reaper import born
 from taskpit.store.opening import open_store
 from taskpit.worker import run_directory
-from taskpit.worker.reaper import born
 
 
 def frozen_pool(pit):
@@ -177,7 +177,7 @@ def test_a_run_does_not_choose_who_is_killed(pit, number, seal):
 def test_a_command_whose_pool_dies_before_it_is_known_never_begins(tmp_path):
     code = (
         "import os, sys\n"
-        "from taskpit.worker import process\n"
+        "from taskpit.run import process\n"
         "def started(group):\n"
         "    print(group, flush=True)\n"
         "    os.kill(os.getpid(), 9)\n"

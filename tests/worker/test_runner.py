@@ -14,8 +14,9 @@ from workshop import alive, read_pid
 from taskpit import fs, held_directories
 from taskpit.model import Card, Claim, Done, Failed, Result, Split, State, Task, Try, Verdict
 from taskpit.queue import Queue
+from taskpit.run import process
 from taskpit.store.memory import MemoryStore
-from taskpit.worker import process, slot
+from taskpit.worker import slot
 from taskpit.worker.pool_options import PoolOptions
 from taskpit.worker.run_directory import RunPlaces
 from taskpit.worker.runner import CannotRun, CommandRunner, Run

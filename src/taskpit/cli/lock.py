@@ -114,7 +114,7 @@ class _Command:
     """
 
     def __init__(self, argv: list[str], env: Mapping[str, str]) -> None:
-        from taskpit.worker.process import check_command
+        from taskpit.run.process import check_command
 
         check_command(argv[0], os.getcwd(), env)
         self._argv = argv

@@ -17,11 +17,11 @@ from taskpit.crew.state import BackendSettings, Crew, Post
 from taskpit.errors import Invalid, NotFound, TaskpitError
 from taskpit.landing.values import HOW_IT_LANDS, LANDS, REVIEWS
 from taskpit.run import checkout
+from taskpit.run.process import find_program
 from taskpit.text import did_you_mean, nearest
 from taskpit.toml_checker import Checker, Place, Wrong, flag, number, one_of, quiet_hours, seconds, texts, word
 from taskpit.worker import preset
 from taskpit.worker.budget import parse as parse_budget
-from taskpit.worker.process import is_program
 
 # -- what may stand in `agents.toml` ---------------------------------------------------------------
 
@@ -353,7 +353,7 @@ class _Reader:
         words = {"{python}": sys.executable, "{here}": self.folder}
         argv = tuple(re.sub(r"\{(?:python|here)\}", lambda found: words[found[0]], word) for word in command)
         name = argv[0]
-        if not is_program(name, self.folder, self.env):
+        if not find_program(name, self.folder, self.env):
             raise self._wrong(where, f"there is no command {name!r}, or it may not be executed")
         return argv
 

@@ -23,8 +23,9 @@ from taskpit.crew.supervisor import TAKEN
 from taskpit.errors import Storage, TaskpitError, Untrusted
 from taskpit.model import Claim, Done, Release, Retry, State, Task
 from taskpit.queue import Queue, cards
+from taskpit.run import process
 from taskpit.status import Status, status_of
-from taskpit.worker import pool_display, preset, process
+from taskpit.worker import pool_display, preset
 from taskpit.worker.agent_limits import gate_for
 from taskpit.worker.agent_runner import AgentRunner
 from taskpit.worker.budget import parse

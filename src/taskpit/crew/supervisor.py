@@ -17,8 +17,8 @@ from taskpit import fs
 from taskpit.clock import say_duration
 from taskpit.crew.state import SUPERVISOR, CrewFiles, MemberPlan, MemberState, Post, waiting_until
 from taskpit.errors import Storage, TaskpitError, Untrusted
+from taskpit.run import process
 from taskpit.text import last_lines
-from taskpit.worker import process
 from taskpit.workers import LocalMember
 
 # -- one of the crew in the supervisor's care ------------------------------------------------------

@@ -27,8 +27,8 @@ from taskpit.decode import read_json
 from taskpit.errors import Invalid, NotFound
 from taskpit.model import Done, Failed, Release, Retry
 from taskpit.run.blame import History
+from taskpit.run.process import CannotRun
 from taskpit.worker.preset import Backend
-from taskpit.worker.process import CannotRun
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from contextlib import suppress
 
 from taskpit import fs
 from taskpit.agents.acp import Client
-from taskpit.worker import process
+from taskpit.run import process
 from taskpit.worker.preset import Preset
 from taskpit.worker.run_directory import RunDirectory
 from taskpit.worker.transcript import Transcript

@@ -30,12 +30,12 @@ from taskpit.decode import convert, read_json
 from taskpit.errors import Invalid
 from taskpit.ids import path_of
 from taskpit.model import Ask, Claim, Count, Done, Failed, Fields, Outcome, Release, Retry, Text, Value
+from taskpit.run import process
+from taskpit.run.process import CannotRun, say_exit
 from taskpit.text import fit, last_lines, plain
-from taskpit.worker import process
 from taskpit.worker.agent_output import Listener, Talk
 from taskpit.worker.budget import BudgetLimit
 from taskpit.worker.preset import Backend, Preset, fill
-from taskpit.worker.process import CannotRun, say_exit
 from taskpit.worker.runner import ERROR_LINES, LARGEST_PROMPT, OUTPUT_TAIL, Run
 from taskpit.worker.transcript import ORDER as SIGNS
 from taskpit.worker.transcript import Finding, Transcript, judge
@@ -164,7 +164,7 @@ class AgentRunner:
     def check(self, env: Mapping[str, str]) -> None:
         """CannotRun if its program is not there, before any task is taken for it."""
         name = self.preset.bin
-        if not process.is_program(name, self.cwd, env):
+        if not process.find_program(name, self.cwd, env):
             raise CannotRun(
                 f"there is no program {name!r} for the preset {self.preset.name}, or it may not be executed",
                 hint=f'Install it, or say where it is: bin = "/path/to/{os.path.basename(name)}" in '

@@ -18,9 +18,9 @@ from taskpit.landing.repository import Repository
 from taskpit.landing.values import HandIn, Stopped, Terms
 from taskpit.model import Claim, End, Evidence
 from taskpit.queue import Queue
+from taskpit.run import process
+from taskpit.run.process import SHELL, run_check
 from taskpit.store.port import Member
-from taskpit.worker import process
-from taskpit.worker.check import SHELL, run_check
 from taskpit.worker.sandbox import Sandbox
 from taskpit.worker.slot import Over, word_of
 

@@ -187,7 +187,7 @@ def _hand_in(claim: Claim, place: str, output: str, *, check: bool) -> dict[str,
 
 def _checked(queue: Queue, claim: Claim, cwd: str) -> Evidence:
     """The check's evidence, green unless red does not count; the claim is kept for as long as the check may take."""
-    from taskpit.worker.check import run_check
+    from taskpit.run.process import run_check
 
     task, limit = claim.task, queue.config.check_limit
     queue.need_trust()

@@ -25,14 +25,13 @@ from taskpit.policy import RACERS, REVIEW, SPARE
 from taskpit.queue import cards
 from taskpit.race import RACER_OF
 from taskpit.rules import suits
+from taskpit.run.process import make_room, serving
 from taskpit.store.port import Mend
 from taskpit.worker.agent_limits import gate_for
 from taskpit.worker.budget import pause_if_spent
-from taskpit.worker.child import serving
 from taskpit.worker.heartbeat import Heartbeat
 from taskpit.worker.log_stream import LogStream, LogStreams, is_elsewhere
 from taskpit.worker.pool_options import PoolReport, Survey, survey
-from taskpit.worker.process import make_room
 from taskpit.worker.run_directory import GroupNote, RunPlaces, programs
 from taskpit.worker.runner import Run
 from taskpit.worker.slot import Over, work

@@ -19,8 +19,8 @@ from taskpit.landing import reviewer
 from taskpit.landing.repository import remove
 from taskpit.landing.values import held
 from taskpit.model import Done, Failed, Release, Retry, Want
+from taskpit.run.process import CannotRun
 from taskpit.worker.agent_limits import gate_for
-from taskpit.worker.process import CannotRun
 from taskpit.worker.slot import RunHands, crashed, what_became
 
 TYPE_CHECKING = False

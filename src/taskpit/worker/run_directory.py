@@ -26,10 +26,9 @@ from contextlib import suppress
 from taskpit import fs, held_directories, trust, workers
 from taskpit.clock import boot_id
 from taskpit.errors import TaskpitError
+from taskpit.run.process import birth_of, end_marked, is_group_alive, tell_group
+from taskpit.run.reaper import born
 from taskpit.store.run_files import MOST_ARTIFACTS
-from taskpit.worker.child import birth_of
-from taskpit.worker.process import anybody, tell_group
-from taskpit.worker.reaper import born
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -286,14 +285,21 @@ class GroupNote:
 
 
 def end_commands_of(queue: Queue, claim: Claim) -> bool:
-    """Whatever still works for this claim on this machine is gone; False if it can't be ended."""
+    """End every process that works for this claim on this machine; False if one cannot be ended.
+
+    Its reaper is asked first. Processes whose pool, reaper and guard were all killed are found by their environment.
+    """
+    return _end_group(queue, claim) and end_marked(directory_of(queue.store, claim))
+
+
+def _end_group(queue: Queue, claim: Claim) -> bool:
     group = reaper_of(queue.store, claim)
     if not group:
         return True
     tell_group(group, signal.SIGCONT)
     tell_group(group, signal.SIGTERM)
     deadline = time.monotonic() + PATIENCE
-    while anybody(group):
+    while is_group_alive(group):
         left = deadline - time.monotonic()
         if left <= 0:
             return False

@@ -23,11 +23,9 @@ from taskpit.agents.allowed import without_secrets
 from taskpit.clock import say_duration
 from taskpit.errors import TaskpitError
 from taskpit.model import Done, Failed, Release, Retry
+from taskpit.run import process
+from taskpit.run.process import SHELL, Bell, CannotRun, find_program, say_exit
 from taskpit.text import last_lines, plain
-from taskpit.worker import process
-from taskpit.worker.check import SHELL
-from taskpit.worker.child import find_program
-from taskpit.worker.process import Bell, CannotRun, say_exit
 from taskpit.worker.prompt import make_prompt, task_text
 from taskpit.worker.traces import traceparent
 

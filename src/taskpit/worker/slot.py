@@ -21,11 +21,10 @@ from taskpit.policy import checked, in_vain, pause, question_of
 from taskpit.race import parent_of
 from taskpit.rules import check_mode
 from taskpit.run.checkout import missing_in_clone
+from taskpit.run.process import CannotRun, run_check
 from taskpit.store.run_files import LARGEST_ARTIFACT
 from taskpit.worker.answers import answers
 from taskpit.worker.budget import GO_ON, Ledger, first_reached
-from taskpit.worker.check import run_check
-from taskpit.worker.process import CannotRun
 from taskpit.worker.sandbox import NoSandbox, shut_in
 
 TYPE_CHECKING = False

@@ -14,10 +14,10 @@ from typing import Any
 from taskpit.agents.usage import amount
 from taskpit.decode import read_json
 from taskpit.model import Value
+from taskpit.run.process import Ended
 from taskpit.text import fit, plain
 from taskpit.worker.agent_limits import moment
 from taskpit.worker.preset import MessageRule, Preset, Rule, Source
-from taskpit.worker.process import Ended
 
 #: How much of what is no event is kept, from the end.
 WORDS = 16384
