@@ -28,11 +28,11 @@ from taskpit import layouts
 from taskpit.config import Config
 from taskpit.model import Ask, Claim, Done, Evidence, Failed, Retry, Task
 from taskpit.queue import Queue
+from taskpit.run.budget import Ledger
+from taskpit.run.run_directory import RunPlaces
 from taskpit.store.files import FileStore
 from taskpit.store.opening import init
 from taskpit.testing import FakeClock
-from taskpit.worker.budget import Ledger
-from taskpit.worker.run_directory import RunPlaces
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

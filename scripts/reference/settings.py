@@ -9,8 +9,8 @@ from reference.names import fields
 from taskpit import config
 from taskpit.clock import say_duration
 from taskpit.crew import file as crewkeys
+from taskpit.run import preset
 from taskpit.toml_checker import Wrong
-from taskpit.worker import preset
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

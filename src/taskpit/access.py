@@ -29,9 +29,9 @@ from typing import TYPE_CHECKING
 from taskpit import workers
 from taskpit.errors import Denied
 from taskpit.model import State, Task
+from taskpit.run import manual
+from taskpit.run.run_directory import reaper_of
 from taskpit.store.remote.wire import LOOKS
-from taskpit.worker import manual
-from taskpit.worker.run_directory import reaper_of
 
 if TYPE_CHECKING:
     from taskpit.model import Card, Claim

@@ -19,8 +19,8 @@ from taskpit.policy import LANDING, OVER, PULL, RACING, REVIEW, WAITS
 from taskpit.queue import ASKED_TO_STOP
 from taskpit.race import is_racer
 from taskpit.rules import check_task
+from taskpit.run.manual import answer_by_hand, need_own_run
 from taskpit.status import STATUSES, Status, status_of
-from taskpit.worker.manual import answer_by_hand, need_own_run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -159,8 +159,8 @@ def _note(queue: Queue, task_id: str, worker: str, text: str) -> str:
 
 def tell(queue: Queue, task_id: str, worker: str, text: str) -> tuple[str, str]:
     """The agent that works on it hears this, and it is noted; by which way (empty: not before the next attempt)."""
-    from taskpit.agents import steering
-    from taskpit.worker.run_directory import directory_for
+    from taskpit.run import steering
+    from taskpit.run.run_directory import directory_for
 
     access.need_verb("tell", os.environ, task_id)  # an agent reads it as a person's word
     card = queue.card(task_id)
@@ -210,7 +210,7 @@ def _approve(queue: Queue, task_id: str, worker: str, text: str) -> str:
 def _land(queue: Queue, task_id: str, worker: str) -> None:
     """What was approved lands; what a person must know of it is noted beside the task."""
     from taskpit.landing.review import find
-    from taskpit.worker.landing_thread import land_by_hand
+    from taskpit.run.landing_thread import land_by_hand
 
     try:
         land_by_hand(queue, *find(queue, task_id), worker, lambda line: queue.note(task_id, line, worker))

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
     from taskpit.library import Job
     from taskpit.model import Claim, Event, Outcome
-    from taskpit.worker.pool_options import PoolReport
-    from taskpit.worker.runner import Run, Runner
+    from taskpit.run.pool_options import PoolReport
+    from taskpit.run.runner import Run, Runner
 
     #: Works on a job; a text is the output of a task that is done, nothing is the job's own output.
     AsyncHandler = Callable[[Job], Awaitable[str | Outcome | None]]

@@ -27,11 +27,11 @@ from taskpit.nonces import own
 from taskpit.policy import check_end, checked
 from taskpit.queue import Queue as Verbs
 from taskpit.rules import check_mode
+from taskpit.run.pool import Pool
+from taskpit.run.pool_options import PoolOptions, PoolReport, Show
 from taskpit.run.process import run_check
-from taskpit.worker.pool import Pool
-from taskpit.worker.pool_options import PoolOptions, PoolReport, Show
-from taskpit.worker.run_directory import end_commands_of
-from taskpit.worker.slot import crashed, end_claim, fate
+from taskpit.run.run_directory import end_commands_of
+from taskpit.run.slot import crashed, end_claim, fate
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from taskpit.clock import Clock
     from taskpit.config import Config
     from taskpit.model import Claim, End, Event
+    from taskpit.run.runner import Run, Runner
     from taskpit.store.port import Member, Store
-    from taskpit.worker.runner import Run, Runner
 
     P = ParamSpec("P")
     T = TypeVar("T")

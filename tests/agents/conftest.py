@@ -7,8 +7,8 @@ import sys
 import pytest
 from workshop import Pit
 
-from taskpit.worker.agent_runner import AgentRunner
-from taskpit.worker.preset import find, places
+from taskpit.run.agent_runner import AgentRunner
+from taskpit.run.preset import find, places
 
 FAKES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "fakes")
 

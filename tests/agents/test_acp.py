@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from waits import PATIENCE, until
 from workshop import own, pit_work
 
-from taskpit.agents.acp import PERMISSIONS, Client
 from taskpit.clock import iso
 from taskpit.model import Event, State
 from taskpit.policy import question_of
+from taskpit.run.acp import PERMISSIONS, Client
 
 
 @pytest.fixture

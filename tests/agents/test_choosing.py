@@ -7,7 +7,7 @@ from workshop import own, pit_work
 
 from taskpit.explain import costs
 from taskpit.model import State
-from taskpit.worker.budget import Ledger
+from taskpit.run.budget import Ledger
 
 SAYS = 'bin = "sh"\nargv = ["sh", "-c", \'echo "$0 by {0} with $1"\', "{{id}}", "{{model}}"]\nlimit = 2\n'
 LIMITED = """\

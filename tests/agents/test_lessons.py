@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskpit.agents.lessons import AT_ONCE, LONGEST, Lesson, Lessons, asked, fitting, learned, quoted
 from taskpit.cli.main import main
 from taskpit.errors import Invalid
 from taskpit.model import Done, Evidence, Task, Try
+from taskpit.run.lessons import AT_ONCE, LONGEST, Lesson, Lessons, asked, fitting, learned, quoted
 
 RED = Evidence(command="make", exit_code=1, seconds=1.0, tail="cc main.c\nerror: no generated.h")
 

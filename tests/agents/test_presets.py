@@ -8,7 +8,7 @@ import re
 import pytest
 
 from taskpit.errors import Invalid, NotFound
-from taskpit.worker.preset import fill, find, names, places
+from taskpit.run.preset import fill, find, names, places
 
 SHIPPED = ["claude", "codex", "copilot", "gemini", "goose", "opencode", "qwen"]
 PACKAGE = places("", {"HOME": "/nowhere"})[0]

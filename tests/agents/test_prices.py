@@ -7,8 +7,8 @@ import tomllib
 
 import pytest
 
-from taskpit.agents import usage
 from taskpit.errors import Invalid
+from taskpit.run import usage
 
 SHIPPED = usage.files(env={"HOME": "/nowhere"})[0]
 

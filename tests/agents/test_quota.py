@@ -11,13 +11,13 @@ from waits import PATIENCE, until
 
 from taskpit.model import Done, Failed, Retry, State, Task
 from taskpit.queue import Queue
+from taskpit.run.agent_limits import Gate, gate_for
+from taskpit.run.pool import Pool
+from taskpit.run.pool_options import PoolOptions, Show
+from taskpit.run.preset import Backend
 from taskpit.store.memory import MemoryStore
 from taskpit.store.opening import open_store
 from taskpit.testing import FakeClock
-from taskpit.worker.agent_limits import Gate, gate_for
-from taskpit.worker.pool import Pool
-from taskpit.worker.pool_options import PoolOptions, Show
-from taskpit.worker.preset import Backend
 
 
 class Heard(Show):

@@ -6,8 +6,8 @@ import json
 
 from taskpit.cli.main import main
 from taskpit.clock import Clock
+from taskpit.run.agent_limits import resting
 from taskpit.store.opening import init
-from taskpit.worker.agent_limits import resting
 
 
 def test_what_rests_is_told(tmp_path, capsys):

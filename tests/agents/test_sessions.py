@@ -7,7 +7,7 @@ import os
 import time
 
 from taskpit.model import Claim, State, Task
-from taskpit.worker.agent_runner import KEPT, Session, Sessions
+from taskpit.run.agent_runner import KEPT, Session, Sessions
 
 
 def option(call, name):

@@ -10,8 +10,8 @@ import sys
 from waits import PATIENCE, until
 from workshop import own, pit_work
 
-from taskpit.agents import steering
 from taskpit.model import State
+from taskpit.run import steering
 
 #: An agent that waits to be told, and remembers what it was told in its session.
 PATIENT = """\

@@ -9,10 +9,10 @@ import os
 
 import pytest
 
-from taskpit.agents.usage import amount, session_name
+from taskpit.run.preset import find, places
 from taskpit.run.process import Ended
-from taskpit.worker.preset import find, places
-from taskpit.worker.transcript import Transcript, judge
+from taskpit.run.transcript import Transcript, judge
+from taskpit.run.usage import amount, session_name
 
 STREAMS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "streams")
 NOW = 1794840000.0

@@ -9,11 +9,10 @@ from waits import Leap, Rush
 from workshop import alive
 
 from taskpit.model import State
-from taskpit.run import process
-from taskpit.worker import agent_output
-from taskpit.worker.pool import Pool
-from taskpit.worker.pool_options import PoolOptions, Show
-from taskpit.worker.runner import CannotRun
+from taskpit.run import agent_output, process
+from taskpit.run.pool import Pool
+from taskpit.run.pool_options import PoolOptions, Show
+from taskpit.run.runner import CannotRun
 
 GOOD = ("claude", "codex", "gemini", "opencode")
 

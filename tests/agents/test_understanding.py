@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from taskpit.run import process
-from taskpit.worker.agent_limits import moment, seconds_in
-from taskpit.worker.agent_output import Listener
-from taskpit.worker.preset import Preset, Rule, Source, find, places
-from taskpit.worker.run_directory import RunDirectory
-from taskpit.worker.transcript import Transcript, judge, look_up
+from taskpit.run.agent_limits import moment, seconds_in
+from taskpit.run.agent_output import Listener
+from taskpit.run.preset import Preset, Rule, Source, find, places
+from taskpit.run.run_directory import RunDirectory
+from taskpit.run.transcript import Transcript, judge, look_up
 
 NOW = datetime(2026, 5, 11, 11, 46, 40, tzinfo=timezone.utc).timestamp()
 

@@ -10,9 +10,9 @@ from workshop import alive, own, pit_work
 
 from taskpit.model import State
 from taskpit.queue import Queue
-from taskpit.worker.run_directory import RunPlaces
-from taskpit.worker.runner import Run
-from taskpit.worker.sandbox import Sandbox
+from taskpit.run.run_directory import RunPlaces
+from taskpit.run.runner import Run
+from taskpit.run.sandbox import Sandbox
 
 
 def test_a_pool_on_a_preset(pit):

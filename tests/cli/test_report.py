@@ -8,9 +8,9 @@ from taskpit.board import Board
 from taskpit.model import Ask, Done, Failed, Split, Task
 from taskpit.queue import Queue
 from taskpit.report import make_report, newest
+from taskpit.run.budget import Ledger
 from taskpit.store.memory import MemoryStore
 from taskpit.testing.clock import FakeClock
-from taskpit.worker.budget import Ledger
 
 LANDED = "All is well.\n\nLanded on main as 0123456789ab, the work of snake-2~abc."
 

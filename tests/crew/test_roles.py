@@ -13,9 +13,9 @@ from taskpit.crew.member import _tell_waiting
 from taskpit.errors import Nothing
 from taskpit.model import Done, State, Task
 from taskpit.queue import Queue
+from taskpit.run.pool_options import survey
 from taskpit.store.memory import MemoryStore
 from taskpit.store.opening import init
-from taskpit.worker.pool_options import survey
 
 
 @pytest.fixture(params=["files", "memory"])

@@ -17,9 +17,9 @@ from taskpit.config import Config, Hooks
 from taskpit.errors import Invalid
 from taskpit.keeper import sweep
 from taskpit.model import Ask, Done, Event, Failed
+from taskpit.run.budget import parse
 from taskpit.store import changelog
 from taskpit.store.memory import MemoryStore
-from taskpit.worker.budget import parse
 
 BASE = 'durability = "process"\nbackoff = "0s"\nbackoff_longest = "0s"\nlosses = 1\n'
 

@@ -16,8 +16,8 @@ from waits import until
 from taskpit import fs, schedule
 from taskpit.cli.main import main
 from taskpit.errors import Invalid, Unavailable
-from taskpit.worker import notify
-from taskpit.worker.notify import read_channels, tell
+from taskpit.run import notify
+from taskpit.run.notify import read_channels, tell
 
 NOON = time.mktime((2026, 11, 16, 12, 0, 0, 0, 0, -1))
 NIGHT = time.mktime((2026, 11, 16, 23, 30, 0, 0, 0, -1))

@@ -13,16 +13,14 @@ from monsters import patience
 from waits import PATIENCE
 
 from taskpit import fs, workers
-from taskpit.agents import lessons, steering
-from taskpit.agents.acp import Client
 from taskpit.errors import Invalid, Storage
 from taskpit.landing.diff import read_hunks
 from taskpit.model import Task
-from taskpit.run import process
+from taskpit.run import lessons, preset, process, steering
+from taskpit.run.acp import Client
+from taskpit.run.agent_output import _Stream
+from taskpit.run.sandbox import PACKAGE, Sandbox, shut_in
 from taskpit.text import plain, revealed
-from taskpit.worker import preset
-from taskpit.worker.agent_output import _Stream
-from taskpit.worker.sandbox import PACKAGE, Sandbox, shut_in
 
 SECRET = "S3CRET"
 
@@ -354,7 +352,7 @@ def test_a_sandbox_hides_what_we_keep_wherever_that_is(tmp_path, monkeypatch):
     kept = tmp_path / "state/taskpit"
     kept.mkdir(parents=True)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    monkeypatch.setattr("taskpit.worker.sandbox.SOCKETS", ())
+    monkeypatch.setattr("taskpit.run.sandbox.SOCKETS", ())
     words = Sandbox().wrap("/", ())
     hidden = [words[at + 1] for at, word in enumerate(words) if word == "--tmpfs"]
     assert any(str(kept).startswith(f"{one}/") or one == str(kept) for one in hidden)

@@ -36,12 +36,12 @@ from rotation import TURN, part, turn_of
 from waits import PATIENCE
 
 from taskpit import fs, held_directories, layouts
-from taskpit.agents import usage
 from taskpit.crew.log_tail import log_of_task
 from taskpit.errors import Invalid, Storage, TaskpitError
 from taskpit.model import Done, Task
+from taskpit.run import usage
 from taskpit.run.process import run_check
-from taskpit.worker.run_directory import RunDirectory
+from taskpit.run.run_directory import RunDirectory
 
 LONG = bool(os.environ.get("TASKPIT_LONG"))
 #: How `init` is told what to do about git: with the template it writes more files than otherwise.

@@ -14,10 +14,10 @@ from taskpit.decode import convert, read_json
 from taskpit.errors import Invalid, Storage
 from taskpit.layouts import Spot, get, yamltext
 from taskpit.model import Result, State, Task, Try
+from taskpit.run.agent_runner import Session
+from taskpit.run.budget import Ledger
 from taskpit.store import index
 from taskpit.store.postgres.opening import papers_of
-from taskpit.worker.agent_runner import Session
-from taskpit.worker.budget import Ledger
 
 #: Every consumer that looks at all of a queue.
 LOOKING = ("list", "ready", "status", "search good", "stats", "doctor", "export", "sweep")

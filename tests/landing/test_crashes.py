@@ -29,10 +29,10 @@ from taskpit.landing.repository import Repository, line_of
 from taskpit.landing.values import FenceLost
 from taskpit.model import Done, Failed, Release, State
 from taskpit.queue import Queue
-from taskpit.worker.pool_options import PoolOptions
-from taskpit.worker.run_directory import RunPlaces
-from taskpit.worker.runner import Run
-from taskpit.worker.slot import work
+from taskpit.run.pool_options import PoolOptions
+from taskpit.run.run_directory import RunPlaces
+from taskpit.run.runner import Run
+from taskpit.run.slot import work
 
 #: What counts as a place to die: our git calls and what changes the queue.
 PLACES = frozenset((*CHANGES, "git"))

@@ -15,11 +15,11 @@ from taskpit.landing import review
 from taskpit.model import State
 from taskpit.policy import REVIEW
 from taskpit.report import make_report
-from taskpit.worker import pool_display
-from taskpit.worker.landing_thread import pipe_for
-from taskpit.worker.pool import Pool
-from taskpit.worker.pool_options import PoolOptions
-from taskpit.worker.runner import CommandRunner
+from taskpit.run import pool_display
+from taskpit.run.landing_thread import pipe_for
+from taskpit.run.pool import Pool
+from taskpit.run.pool_options import PoolOptions
+from taskpit.run.runner import CommandRunner
 
 #: Counts its runs, commits now and then as agents do, and does what its task says.
 AGENT = """

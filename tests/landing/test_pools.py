@@ -21,8 +21,8 @@ from taskpit.landing.git import GitTrouble
 from taskpit.landing.repository import Repository
 from taskpit.model import Failed, State
 from taskpit.policy import REVIEW
-from taskpit.worker.landing_thread import land_by_hand
-from taskpit.worker.runner import CommandRunner
+from taskpit.run.landing_thread import land_by_hand
+from taskpit.run.runner import CommandRunner
 
 #: Writes the body of its task as a script, and counts how often it was run.
 AGENT = (
@@ -320,7 +320,7 @@ def test_the_older_words_mean_the_new_way(ground, words):
 )
 def test_a_shut_in_agent_works_in_its_clone_and_sees_nothing_of_ours(ground, monkeypatch):
     """The state directory lies in a home that is hidden; its git works all the same, and nothing else is reached."""
-    from taskpit.worker.sandbox import Sandbox
+    from taskpit.run.sandbox import Sandbox
 
     script = "git log --oneline > log.txt; git add log.txt; git commit -qm mine; echo bad > $PLACE/README || true"
     monkeypatch.setenv("PLACE", ground.top)

@@ -85,7 +85,7 @@ def pit(tmp_path):
 
 
 def test_a_check_that_is_green_before_the_work_is_asked_about_once(pit):
-    from taskpit.worker.runner import CommandRunner
+    from taskpit.run.runner import CommandRunner
 
     body = (
         "**Question:** its check is green before anything was done: true\n\n**Answer** (ada): go on\n"  # a stranger's

@@ -16,12 +16,12 @@ from taskpit.landing import review
 from taskpit.landing.reviewer import conclude, read_answer, to_review
 from taskpit.model import Release, State
 from taskpit.policy import LANDING, REVIEW, REVIEWER
+from taskpit.run import pool_display, review_thread
+from taskpit.run.landing_thread import pipe_for
+from taskpit.run.pool import Pool
+from taskpit.run.pool_options import PoolOptions
+from taskpit.run.runner import CommandRunner
 from taskpit.status import Status, status_of
-from taskpit.worker import pool_display, review_thread
-from taskpit.worker.landing_thread import pipe_for
-from taskpit.worker.pool import Pool
-from taskpit.worker.pool_options import PoolOptions
-from taskpit.worker.runner import CommandRunner
 
 APPROVE = {"verdict": "approve", "summary": "ran it, it holds"}
 BACK = {"verdict": "send-back", "summary": "not like this", "comments": [{"path": "a.txt", "line": 1, "text": "bad"}]}
@@ -193,7 +193,7 @@ def test_questions_are_a_persons_also_where_an_agent_reviews(judged):
 
 def test_its_session_is_not_the_builders(judged):
     from taskpit.model import Claim
-    from taskpit.worker.agent_runner import Session, Sessions
+    from taskpit.run.agent_runner import Session, Sessions
 
     claim = Claim(task=judged.queue.card(judged.put("one")).task, worker="w", fence="w~1")
     Sessions(judged.root).keep(claim, Session(preset="p", session="builds", cwd="/a"))

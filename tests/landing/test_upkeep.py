@@ -17,8 +17,8 @@ from taskpit.errors import TaskpitError
 from taskpit.landing import git as calls
 from taskpit.landing import lander as landing
 from taskpit.landing.lander import Seldom
+from taskpit.run.landing_thread import LOOK, LandingThread
 from taskpit.testing import FakeClock
-from taskpit.worker.landing_thread import LOOK, LandingThread
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ from waits import PATIENCE
 
 from taskpit import Failed, Job, Queue, State, Task
 from taskpit.errors import Invalid
+from taskpit.run.pool import Pool
 from taskpit.store.memory import MemoryStore
 from taskpit.watch import Watch
-from taskpit.worker.pool import Pool
 
 
 def test_a_function_is_run_on_every_task(queue):

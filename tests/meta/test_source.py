@@ -25,10 +25,8 @@ MAY_CHANGE = (
     "hooks/",
     "landing/",
     "run/",
-    "worker/",
     "crew/",
     "demo/",
-    "agents/steering.py",
     "cli/",
     "setup/plan.py",
 )

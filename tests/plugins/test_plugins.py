@@ -123,7 +123,7 @@ def test_a_package_that_brings_something_else_is_refused(installed):
         layouts.get("kanban")
     with pytest.raises(Invalid, match="makes no importer"):
         importers.get("csv")
-    from taskpit.worker import runner
+    from taskpit.run import runner
 
     with pytest.raises(TaskpitError, match="cannot be called"):
         runner.find_plugged("echo", cwd=".", model="", limit=1.0, args=())

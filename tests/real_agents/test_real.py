@@ -17,8 +17,8 @@ from waits import until
 from workshop import alive
 
 import taskpit
-from taskpit.agents import usage
 from taskpit.model import State
+from taskpit.run import usage
 
 
 def test_there_is_no_network_but_loopback():
@@ -114,7 +114,7 @@ def test_cost(bench):
 
 
 def bench_preset(bench):
-    from taskpit.worker.preset import find, places
+    from taskpit.run.preset import find, places
 
     return find(bench.agent, places(bench.pit))
 

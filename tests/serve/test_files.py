@@ -17,12 +17,12 @@ from waits import PATIENCE, until
 from taskpit.crew.log_tail import Tail, log_of_task
 from taskpit.errors import Denied, Invalid, Lost, NotFound, TooLarge
 from taskpit.model import Task, Want
+from taskpit.run import log_stream
+from taskpit.run.log_stream import LogStream
+from taskpit.run.run_directory import RunDirectory
 from taskpit.store import run_files
 from taskpit.store.memory import MemoryStore
 from taskpit.store.remote import wire
-from taskpit.worker import log_stream
-from taskpit.worker.log_stream import LogStream
-from taskpit.worker.run_directory import RunDirectory
 
 LEASE = 60.0
 

@@ -21,13 +21,13 @@ from taskpit.history import SAID_BY_WORKERS
 from taskpit.landing import reviewer, values
 from taskpit.model import Done, End, Event, Result, Said, State, Task, Verdict, Want
 from taskpit.queue import Queue
+from taskpit.run.slot import WORDS
 from taskpit.serve import app as apps
 from taskpit.serve.serving import GatewayServer, ServeOptions
 from taskpit.serve.tokens import TokenRefused, Tokens
 from taskpit.store.opening import init
 from taskpit.store.remote import wire
 from taskpit.store.remote.address import parse
-from taskpit.worker.slot import WORDS
 
 LEASE = 60.0
 

@@ -14,12 +14,12 @@ from taskpit.cli.import_files import bring_file
 from taskpit.clock import Clock
 from taskpit.model import Task
 from taskpit.queue import Queue
+from taskpit.run.user_queues import Queues
 from taskpit.store.opening import init
 from taskpit.web import serve
 from taskpit.web import shared as hubs
 from taskpit.web.app import QueuesPages
 from taskpit.web.html import Paper
-from taskpit.worker.user_queues import Queues
 
 TOKEN = "a-token-nobody-would-guess"
 

@@ -19,13 +19,13 @@ from taskpit.landing.repository import Repository
 from taskpit.landing.values import Terms
 from taskpit.model import Done, Task
 from taskpit.queue import Queue
+from taskpit.run import pool_display
+from taskpit.run.landing_thread import pipe_for
+from taskpit.run.pool import Pool
+from taskpit.run.pool_options import PoolOptions
 from taskpit.run.process import run_check
+from taskpit.run.runner import CommandRunner
 from taskpit.store.opening import init
-from taskpit.worker import pool_display
-from taskpit.worker.landing_thread import pipe_for
-from taskpit.worker.pool import Pool
-from taskpit.worker.pool_options import PoolOptions
-from taskpit.worker.runner import CommandRunner
 
 CONFIG = 'durability = "process"\nlease = "1m"\nbackoff = "0s"\nbackoff_longest = "0s"\n'
 

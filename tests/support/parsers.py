@@ -19,6 +19,10 @@ from taskpit.crew import file as crewfile
 from taskpit.errors import Invalid, NotFound
 from taskpit.layouts import Spot
 from taskpit.model import State, Verdict
+from taskpit.run import preset
+from taskpit.run.agent_limits import moment
+from taskpit.run.budget import Ledger
+from taskpit.run.transcript import Transcript
 from taskpit.store import changelog, opening
 from taskpit.store.cards import tries
 from taskpit.store.folder import Folder
@@ -26,10 +30,6 @@ from taskpit.store.folder_store import paused
 from taskpit.store.leases import lapsed
 from taskpit.store.manifest import Manifest
 from taskpit.text import fit, one_line, plain
-from taskpit.worker import preset
-from taskpit.worker.agent_limits import moment
-from taskpit.worker.budget import Ledger
-from taskpit.worker.transcript import Transcript
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

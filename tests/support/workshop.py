@@ -12,11 +12,11 @@ from waits import PATIENCE, until
 from taskpit import trust
 from taskpit.model import Task
 from taskpit.queue import Queue
+from taskpit.run.pool_options import PoolOptions
+from taskpit.run.run_directory import RunPlaces
+from taskpit.run.runner import Run
+from taskpit.run.slot import work
 from taskpit.store.opening import init
-from taskpit.worker.pool_options import PoolOptions
-from taskpit.worker.run_directory import RunPlaces
-from taskpit.worker.runner import Run
-from taskpit.worker.slot import work
 
 #: No lease ends by itself, however busy the machine.
 CONFIG = 'durability = "process"\nlease = "1m"\nbackoff = "0.1s"\nbackoff_longest = "0.2s"\n'
@@ -24,7 +24,7 @@ CONFIG = 'durability = "process"\nlease = "1m"\nbackoff = "0.1s"\nbackoff_longes
 BRISK = """\
 import sys
 from taskpit.cli.main import main
-from taskpit.worker import heartbeat
+from taskpit.run import heartbeat
 heartbeat.RENEW_AT_MOST, heartbeat.SWEEP_AT_MOST = 0.2, 2.0
 sys.exit(main(sys.argv[1:]))
 """

@@ -11,10 +11,10 @@ from pits import make, task
 from taskpit.crew.log_tail import Tail
 from taskpit.errors import Invalid
 from taskpit.model import Done, Task
+from taskpit.run.run_directory import RunPlaces
+from taskpit.run.transcript import readable
 from taskpit.testing import FakeClock
 from taskpit.tui.queue_access import QueueAccess
-from taskpit.worker.run_directory import RunPlaces
-from taskpit.worker.transcript import readable
 
 
 @pytest.fixture

@@ -8,9 +8,9 @@ from pits import reopened
 
 from taskpit.clock import Clock
 from taskpit.model import Ask, Task
+from taskpit.run.user_queues import Queues
 from taskpit.store.opening import init
 from taskpit.tui.queues import AllQueues
-from taskpit.worker.user_queues import Queues
 
 
 def test_the_queues_as_they_change_and_the_one_that_is_opened(tmp_path, monkeypatch):

@@ -11,9 +11,9 @@ import pytest
 from boards import TOKEN, Served, fill
 
 from taskpit import transfer
-from taskpit.agents import steering
 from taskpit.errors import Lost
 from taskpit.model import Ask, Done, End, Failed, Result, Said, State, Task, Verdict, Want
+from taskpit.run import steering
 from taskpit.store.memory import MemoryStore
 
 
@@ -149,7 +149,7 @@ def test_a_word_for_the_agent_that_works(queue, board, one, tmp_path, monkeypatc
     assert act(board, one, "tell", text="blue") == (200, "0001: no agent works on it: the next attempt reads it")
     assert 'formaction="/task/0001/tell"' in board.get(f"/task/{one}").text
     claim = queue.claim("snake", ids=[one])[0]
-    monkeypatch.setattr("taskpit.worker.run_directory.directory_for", lambda *_: str(tmp_path))
+    monkeypatch.setattr("taskpit.run.run_directory.directory_for", lambda *_: str(tmp_path))
     steering.offer(str(tmp_path), "hook")
     assert act(board, one, "tell", text="mind the gap") == (200, "0001: its agent reads it after the next step")
     assert "mind the gap" in steering.take(str(tmp_path))

@@ -21,13 +21,13 @@ from taskpit.clock import Clock
 from taskpit.crew.file import write_template
 from taskpit.model import Ask, Done, Evidence, Failed, Split, Task
 from taskpit.queue import Queue
+from taskpit.run.budget import Ledger
+from taskpit.run.run_directory import RunPlaces
 from taskpit.store.memory import MemoryStore
 from taskpit.web import charts
 from taskpit.web import shared as hubs
 from taskpit.web.crew import CrewPages
 from taskpit.web.html import NAMES
-from taskpit.worker.budget import Ledger
-from taskpit.worker.run_directory import RunPlaces
 
 HTML = "text/html"
 

@@ -14,10 +14,10 @@ from taskpit.clock import iso
 from taskpit.errors import Denied, Invalid
 from taskpit.explain import resuming
 from taskpit.model import Ask, Done, Failed, Release, State
-from taskpit.worker import pool_display
-from taskpit.worker.budget import BudgetLimit, Ledger, Spent, allow, first_reached, parse
-from taskpit.worker.pool import Pool
-from taskpit.worker.pool_options import PoolOptions
+from taskpit.run import pool_display
+from taskpit.run.budget import BudgetLimit, Ledger, Spent, allow, first_reached, parse
+from taskpit.run.pool import Pool
+from taskpit.run.pool_options import PoolOptions
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,11 @@ from taskpit.errors import Conflict, Invalid
 from taskpit.mcp.tools import ToolCalls
 from taskpit.model import Ask, State, Task
 from taskpit.queue import Queue
+from taskpit.run.budget import GO_ON, Ledger, first_reached, parse
+from taskpit.run.manual import answer_by_hand, finish_by_hand, need_ids
 from taskpit.store.memory import MemoryStore
 from taskpit.store.opening import init
 from taskpit.testing import FakeClock
-from taskpit.worker.budget import GO_ON, Ledger, first_reached, parse
-from taskpit.worker.manual import answer_by_hand, finish_by_hand, need_ids
 
 
 def by_hand(queue):

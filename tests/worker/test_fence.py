@@ -11,13 +11,13 @@ import pytest
 from waits import PATIENCE, Leap, until
 from workshop import alive, read_pid
 
-from taskpit.agents.allowed import allowed, is_allowed, without_secrets
-from taskpit.agents.usage import amount, model_name, session_name
 from taskpit.model import State
 from taskpit.run import process
+from taskpit.run.allowed import allowed, is_allowed, without_secrets
 from taskpit.run.process import TIMED_OUT, run_check
-from taskpit.worker.runner import CommandRunner
-from taskpit.worker.sandbox import NoSandbox, Sandbox
+from taskpit.run.runner import CommandRunner
+from taskpit.run.sandbox import NoSandbox, Sandbox
+from taskpit.run.usage import amount, model_name, session_name
 
 #: Its own session, deaf to SIGTERM, its parent gone: nothing but the tree knows of it.
 ESCAPED = (

@@ -9,9 +9,9 @@ import pytest
 from waits import PATIENCE, until
 
 from taskpit import keeper
-from taskpit.worker import heartbeat
-from taskpit.worker.heartbeat import Heartbeat
-from taskpit.worker.pool_options import Survey
+from taskpit.run import heartbeat
+from taskpit.run.heartbeat import Heartbeat
+from taskpit.run.pool_options import Survey
 
 
 @pytest.fixture

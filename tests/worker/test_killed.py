@@ -11,7 +11,7 @@ from workshop import alive, read_pid
 from taskpit.keeper import sweep
 from taskpit.model import State
 from taskpit.run import reaper
-from taskpit.worker.run_directory import end_commands_of
+from taskpit.run.run_directory import end_commands_of
 
 
 def test_a_task_is_given_back_only_when_its_processes_are_gone(pit):

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 from waits import PATIENCE, until
 
-from taskpit.worker import landing_thread
-from taskpit.worker.landing_thread import LandingThread
+from taskpit.run import landing_thread
+from taskpit.run.landing_thread import LandingThread
 
 
 def test_whatever_goes_wrong_in_landing_the_pool_does_not_wait_for_ever(monkeypatch):

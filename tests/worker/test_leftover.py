@@ -19,9 +19,9 @@ from taskpit.clock import boot_id
 from taskpit.keeper import sweep
 from taskpit.model import State
 from taskpit.queue import Queue
+from taskpit.run import run_directory
 from taskpit.run.reaper import born
 from taskpit.store.opening import open_store
-from taskpit.worker import run_directory
 
 
 def frozen_pool(pit):

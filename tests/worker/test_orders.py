@@ -16,9 +16,9 @@ from taskpit.cli.work import _until
 from taskpit.errors import TaskpitError
 from taskpit.keeper import sweep
 from taskpit.model import Done, Failed, State
-from taskpit.worker import pool_display
-from taskpit.worker.pool import Pool
-from taskpit.worker.pool_options import PoolOptions
+from taskpit.run import pool_display
+from taskpit.run.pool import Pool
+from taskpit.run.pool_options import PoolOptions
 
 
 def work(pit, runner, **orders):

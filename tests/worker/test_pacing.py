@@ -11,13 +11,13 @@ from pits import make, put, task
 from taskpit.errors import Invalid
 from taskpit.model import Done, Retry, State
 from taskpit.policy import SPARE
+from taskpit.run import pool_display, preset
+from taskpit.run.agent_limits import Gate
+from taskpit.run.pool import Pool
+from taskpit.run.pool_options import PoolOptions
+from taskpit.run.preset import Backend
 from taskpit.status import Status, status_of
 from taskpit.testing import FakeClock
-from taskpit.worker import pool_display, preset
-from taskpit.worker.agent_limits import Gate
-from taskpit.worker.pool import Pool
-from taskpit.worker.pool_options import PoolOptions
-from taskpit.worker.preset import Backend
 
 HOUR = 3600.0
 

@@ -17,13 +17,13 @@ from taskpit.errors import Storage
 from taskpit.held_directories import NotADirectory
 from taskpit.model import Done, Failed, Retry, State, Task
 from taskpit.queue import Queue
+from taskpit.run import heartbeat, slot
+from taskpit.run.pool import Pool
+from taskpit.run.pool_options import PoolOptions, Show
+from taskpit.run.run_directory import RunDirectory, prune
+from taskpit.run.runner import CannotRun
 from taskpit.store.disk_errors import storage_error
 from taskpit.store.memory import MemoryStore
-from taskpit.worker import heartbeat, slot
-from taskpit.worker.pool import Pool
-from taskpit.worker.pool_options import PoolOptions, Show
-from taskpit.worker.run_directory import RunDirectory, prune
-from taskpit.worker.runner import CannotRun
 
 
 class Heard(Show):
@@ -89,7 +89,7 @@ def test_a_task_is_shown_as_claimed_after_what_it_needs_is_shown_as_done(pit, mo
             assert shown.wait(PATIENCE)  # its own end comes after the other's
         return Done()
 
-    monkeypatch.setattr("taskpit.worker.pool.work", late)
+    monkeypatch.setattr("taskpit.run.pool.work", late)
     Pool(pit.queue, runner, PoolOptions(until_empty=True, slots=2), Order()).run()
 
     assert seen == [(first, "claimed"), (first, "done"), (last, "claimed"), (last, "done")]
@@ -209,7 +209,7 @@ def test_a_result_waits_for_room_and_nothing_is_begun_meanwhile(pit, monkeypatch
     """Every further run on a full disk would be in vain, and cost what an agent costs."""
     first, second, *others = pit.put(*(f"task {n}" for n in range(4)))
     show, begun, refusals = Heard(), [], []
-    monkeypatch.setattr("taskpit.worker.pool.LOOK_AGAIN", 0.05)
+    monkeypatch.setattr("taskpit.run.pool.LOOK_AGAIN", 0.05)
 
     def full():
         return len(refusals) < 10  # each a tenth of a second after the last: the pool looks for work meanwhile

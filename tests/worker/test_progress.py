@@ -11,13 +11,13 @@ import sys
 from waits import PATIENCE
 
 from taskpit.model import Claim, Task
+from taskpit.run.pool_display import Lines, PoolBoard, is_drawn
+from taskpit.run.pool_options import Survey
+from taskpit.run.run_directory import RunDirectory
+from taskpit.run.runner import Run
+from taskpit.run.slot import Over
 from taskpit.store.port import Mend
 from taskpit.text import fit, last_lines, plain
-from taskpit.worker.pool_display import Lines, PoolBoard, is_drawn
-from taskpit.worker.pool_options import Survey
-from taskpit.worker.run_directory import RunDirectory
-from taskpit.worker.runner import Run
-from taskpit.worker.slot import Over
 
 
 def a_claim(title="count the mice"):

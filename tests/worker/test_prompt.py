@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from taskpit.model import Claim, Evidence, Task, Try
-from taskpit.worker.prompt import LONGEST_ERROR, make_prompt, task_text
+from taskpit.run.prompt import LONGEST_ERROR, make_prompt, task_text
 
 TASK = Task(id="0001", title="Count the mice", body="All of them.\n", check="test -s count", extra={"mood": "calm"})
 

@@ -17,12 +17,12 @@ from taskpit.layouts import Spot
 from taskpit.model import Done, End, Said, State, Task, Verdict, Want
 from taskpit.queue import Queue, cards
 from taskpit.race import Race
+from taskpit.run import heartbeat
+from taskpit.run.pool import Pool
+from taskpit.run.pool_options import PoolOptions, Show
+from taskpit.run.runner import CommandRunner
 from taskpit.store import finish
 from taskpit.store.opening import init, open_store
-from taskpit.worker import heartbeat
-from taskpit.worker.pool import Pool
-from taskpit.worker.pool_options import PoolOptions, Show
-from taskpit.worker.runner import CommandRunner
 
 RACES = 100 if os.environ.get("TASKPIT_LONG") else 6
 #: The second racer is done once the two others run; these never are.

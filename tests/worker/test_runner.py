@@ -14,13 +14,12 @@ from workshop import alive, read_pid
 from taskpit import fs, held_directories
 from taskpit.model import Card, Claim, Done, Failed, Result, Split, State, Task, Try, Verdict
 from taskpit.queue import Queue
-from taskpit.run import process
+from taskpit.run import process, slot
+from taskpit.run.pool_options import PoolOptions
+from taskpit.run.run_directory import RunPlaces
+from taskpit.run.runner import CannotRun, CommandRunner, Run
+from taskpit.run.slot import fate, work
 from taskpit.store.memory import MemoryStore
-from taskpit.worker import slot
-from taskpit.worker.pool_options import PoolOptions
-from taskpit.worker.run_directory import RunPlaces
-from taskpit.worker.runner import CannotRun, CommandRunner, Run
-from taskpit.worker.slot import fate, work
 
 
 def shell(script, **options):

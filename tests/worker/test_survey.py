@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from taskpit.worker.pool_options import survey
+from taskpit.run.pool_options import survey
 
 
 def coming(pit, *tags):

@@ -12,7 +12,7 @@ from workshop import Pit, pit_work
 
 from taskpit.cli.main import main
 from taskpit.model import Ask, Done, Failed, Task
-from taskpit.worker.traces import trace_of, traceparent, trails
+from taskpit.run.traces import trace_of, traceparent, trails
 
 
 @pytest.fixture

@@ -242,7 +242,7 @@ def _lessons(args: Args, context: Context) -> Reply:
     pit lessons 3 'run make generate first'
     pit lessons --remove 3
     """
-    from taskpit.agents.lessons import Lessons
+    from taskpit.run.lessons import Lessons
 
     root = context.queue.store.info().papers
     known = Lessons(root, context.queue.config.lessons)
@@ -279,7 +279,7 @@ def _notify(args: Args, context: Context) -> Reply:
     import time
 
     from taskpit.config import EVENTS
-    from taskpit.worker.notify import read_channels, tell
+    from taskpit.run.notify import read_channels, tell
 
     channels, path = read_channels(context.env)
     if not channels.names:

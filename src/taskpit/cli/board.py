@@ -95,8 +95,8 @@ def _one_queue(args: Args, context: Context) -> None:
 
 def _all_queues(args: Args, context: Context) -> None:
     """The screen of all of them; who leaves the board of one is back there."""
+    from taskpit.run.user_queues import Queues
     from taskpit.tui.queues import AllQueues
-    from taskpit.worker.user_queues import Queues
 
     queues, picked, trouble = Queues(context.env), "", ""
     try:
@@ -156,9 +156,9 @@ def _one_board(args: Args, context: Context) -> BoardServer:
             f"the board in the browser needs {error.name}, which is not installed",
             hint=install_hint("web"),
         ) from None
+    from taskpit.run.user_queues import Queues, project_name
     from taskpit.web.app import QueuesPages
     from taskpit.web.html import Paper
-    from taskpit.worker.user_queues import Queues, project_name
 
     where, worker = "" if args.all else context.find(), context.worker(args)
     token = given_token(args, context)

@@ -12,7 +12,7 @@ from taskpit.cli.context import Args, Context, Reply, arg, takes
 from taskpit.cli.options import a_count
 from taskpit.cli.output import paint, quoted, terminal_width
 from taskpit.demo.run import Demo, Stage, Theatre
-from taskpit.worker.pool_display import is_drawn
+from taskpit.run.pool_display import is_drawn
 
 
 @takes(

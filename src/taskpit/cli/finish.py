@@ -9,7 +9,7 @@ from taskpit.cli.context import Args, Context, Reply, Usage, arg, either, takes
 from taskpit.cli.options import AS, ID, IDS, REASON, named, one_input, read_input, read_text, reason_words, to_each
 from taskpit.clock import iso
 from taskpit.model import Failed, Release, Split, State, Task
-from taskpit.worker.manual import finish_by_hand, need_wait, refuse_called_off, refuse_lost, refuse_unsplit
+from taskpit.run.manual import finish_by_hand, need_wait, refuse_called_off, refuse_lost, refuse_unsplit
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from taskpit.text import one_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # only `trace` pays for it
-    from taskpit.worker.traces import TraceSpan
+    from taskpit.run.traces import TraceSpan
 
 #: `pit log` shows this many of the newest lines.
 SCREENFUL = 50
@@ -143,7 +143,7 @@ def _cost(queue: Queue, now: float) -> dict[str, object]:
     info = queue.store.info()
     if not info.papers:
         return {}
-    from taskpit.worker.budget import Ledger
+    from taskpit.run.budget import Ledger
 
     ledger = Ledger(info.papers)
     models = ledger.by_model()
@@ -226,14 +226,14 @@ def _trace(args: Args, context: Context) -> Reply:
 
 
 def _ended(queue: Queue, seconds: float) -> list[str]:
-    from taskpit.worker.traces import OVER
+    from taskpit.run.traces import OVER
 
     events, _ = newest(queue.store, iso(queue.clock.now() - seconds))
     return list(dict.fromkeys(event.about for event in events if event.did in OVER))
 
 
 def _send(queue: Queue, ids: Sequence[str], *, sends: bool) -> list[TraceSpan]:
-    from taskpit.worker.traces import send_spans, trace_of, trails
+    from taskpit.run.traces import send_spans, trace_of, trails
 
     text, where = trails(queue, ids) if ids else {}, queue.store.info().where
     cards = [card for card in queue.store.read(list(ids)) if card is not None]
@@ -244,7 +244,7 @@ def _send(queue: Queue, ids: Sequence[str], *, sends: bool) -> list[TraceSpan]:
 
 
 def _follow_trace(args: Args, context: Context) -> Reply:
-    from taskpit.worker.traces import OVER, metrics_of, send_metrics
+    from taskpit.run.traces import OVER, metrics_of, send_metrics
 
     queue, clock, sent = context.queue, context.queue.clock, 0
     _, cursor = queue.store.latest(1)
@@ -303,7 +303,7 @@ def _report(args: Args, context: Context) -> Reply:
     pit report --markdown > morning.md
     """
     queue = context.queue
-    from taskpit.worker.budget import Ledger
+    from taskpit.run.budget import Ledger
 
     since, root = past_moment(args.since, queue.clock.now()), queue.store.info().papers
     report = make_report(queue, since, Ledger(root).since(since) if root else ())

@@ -153,7 +153,7 @@ def _coloured(change: str) -> str:
 
 
 def _approve(args: Args, context: Context, task_id: str) -> Reply:
-    from taskpit.worker.landing_thread import land_by_hand
+    from taskpit.run.landing_thread import land_by_hand
 
     worker = _judge(args, context, task_id)
     context.queue.need_trust()  # landing runs the task's check
@@ -170,7 +170,7 @@ def _approve(args: Args, context: Context, task_id: str) -> Reply:
 def _merged(context: Context, pipe: LandingPipe, handed: HandIn, worker: str) -> Reply:
     """Its pull request is merged: the forge says so, or where nobody can ask it, the person."""
     from taskpit.landing.lander import Lander
-    from taskpit.worker.landing_thread import ByHand
+    from taskpit.run.landing_thread import ByHand
 
     lander = Lander(context.queue, pipe, worker, ByHand(context.warn))
     if handed.number:

@@ -76,7 +76,7 @@ def _status(args: Args, context: Context) -> Reply:
 
 def _every_queue(context: Context) -> Reply:
     """A line for each queue of this user, those that need them first. Looks, and connects to nothing."""
-    from taskpit.worker.user_queues import Queues
+    from taskpit.run.user_queues import Queues
 
     queues = Queues(context.env)
     try:
@@ -140,7 +140,7 @@ class LastDay:
         facts: dict[str, float] = {word: how.count(word) for word in DAY_WORDS}
         root = self._queue.store.info().papers
         if root:
-            from taskpit.worker.budget import Ledger
+            from taskpit.run.budget import Ledger
 
             facts["usd"] = round(sum(usd for at, _, usd in Ledger(root).entries() if at >= now - DAY), 4)
         return facts
@@ -254,7 +254,7 @@ def _resting(root: str, queue: Queue) -> list[str]:
     """Agents that have reached a limit, in words."""
     if not fs.exists(f"{root}/.taskpit/backends"):
         return []
-    from taskpit.worker.agent_limits import resting  # only where agents have worked
+    from taskpit.run.agent_limits import resting  # only where agents have worked
 
     return resting(root, queue.clock)
 

@@ -57,7 +57,7 @@ def task_fields(args: Args, queue: Queue) -> dict[str, Any]:
 
 
 def _needed(queue: Queue, given: list[str]) -> tuple[str, ...]:
-    from taskpit.worker.manual import need_ids
+    from taskpit.run.manual import need_ids
 
     return need_ids(queue, words(given)) if words(given) else ()
 

@@ -9,8 +9,8 @@ from taskpit.cli.options import AS, ID, IDS, REASON, a_duration, named, read_tex
 from taskpit.clock import say_duration
 from taskpit.errors import Invalid, Lost
 from taskpit.model import Ask, Said
+from taskpit.run.manual import answer_by_hand, refuse_called_off
 from taskpit.status import Status, card_facts, status_of
-from taskpit.worker.manual import answer_by_hand, refuse_called_off
 
 
 def _text(word: str, context: Context) -> str:
@@ -170,7 +170,7 @@ def _answer(args: Args, context: Context) -> Reply:
 def _go_on(args: Args, context: Context) -> Reply:
     """The day may cost as much again; the queue goes on, unless it is paused for another reason."""
     from taskpit.explain import resuming
-    from taskpit.worker.budget import SPENT, allow
+    from taskpit.run.budget import SPENT, allow
 
     if _text(args.text, context).strip().casefold() not in YES:
         hint = "`pit answer budget yes` lets today cost as much again; without it the queue goes on tomorrow."

@@ -19,9 +19,9 @@ from taskpit.errors import Invalid, TaskpitError, install_hint
 from taskpit.keeper import fix, sweep
 from taskpit.landing.review import pipes, prune, standing
 from taskpit.model import Value
+from taskpit.run.run_directory import end_commands_of
 from taskpit.store.port import Mend
 from taskpit.trust import from_home
-from taskpit.worker.run_directory import end_commands_of
 from taskpit.workers import default_worker
 
 #: Findings that mend themselves or are merely worth knowing; all others need a person.
@@ -93,7 +93,7 @@ def _publish(context: Context) -> list[Mend]:
 def _pulls(context: Context) -> list[Mend]:
     """Pull requests that were merged, closed or answered have their consequences."""
     from taskpit.landing.lander import Lander
-    from taskpit.worker.landing_thread import ByHand
+    from taskpit.run.landing_thread import ByHand
 
     did = []
     worker = default_worker(context.token_name())
@@ -475,7 +475,7 @@ _TRIALS: dict[str, Callable[[str], Found]] = {
 def _tools() -> list[Tried]:
     from shutil import which
 
-    from taskpit.worker.preset import names, places
+    from taskpit.run.preset import names, places
 
     found = [name for name in names(places()) if which(name)]
     git = which("git")

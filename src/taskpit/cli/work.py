@@ -17,14 +17,14 @@ from taskpit.landing.values import HOW_IT_LANDS, LANDS, REVIEWS, Terms, spelled
 from taskpit.model import Claim, State, Want
 from taskpit.queue import cards, tally
 from taskpit.rules import suits
-from taskpit.worker.agent_limits import Choosing
-from taskpit.worker.budget import BudgetLimit, parse
-from taskpit.worker.pool_options import PoolOptions, PoolReport
-from taskpit.worker.preset import find, places, speaking
-from taskpit.worker.prompt import make_prompt
-from taskpit.worker.run_directory import RunPlaces
-from taskpit.worker.runner import CommandRunner, PluggedRunner, Run
-from taskpit.worker.sandbox import shut_in
+from taskpit.run.agent_limits import Choosing
+from taskpit.run.budget import BudgetLimit, parse
+from taskpit.run.pool_options import PoolOptions, PoolReport
+from taskpit.run.preset import find, places, speaking
+from taskpit.run.prompt import make_prompt
+from taskpit.run.run_directory import RunPlaces
+from taskpit.run.runner import CommandRunner, PluggedRunner, Run
+from taskpit.run.sandbox import shut_in
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -231,7 +231,7 @@ def _reviewer(args: Args, context: Context) -> AnyRunner:
 
 def _agents(agent: str, model: str, args: Args, context: Context, argv: list[str]) -> AnyRunner:
     """The agents that were named, the first one first; one that a package brings, if there is no such preset."""
-    from taskpit.worker.agent_runner import AgentRunner
+    from taskpit.run.agent_runner import AgentRunner
 
     names = [agent] if agent.startswith("acp:") else [name for name in agent.split(",") if name]
     if not names:
@@ -253,7 +253,7 @@ def _agents(agent: str, model: str, args: Args, context: Context, argv: list[str
     try:
         return Choosing(names, make, root=root, clock=clock, budget=args.budget or ())
     except errors.NotFound:
-        from taskpit.worker.runner import find_plugged
+        from taskpit.run.runner import find_plugged
 
         brought = find_plugged(agent, cwd=os.getcwd(), model=model, limit=args.limit, args=argv)
         if brought is None:
@@ -263,8 +263,8 @@ def _agents(agent: str, model: str, args: Args, context: Context, argv: list[str
 
 def _run(args: Args, context: Context, runner: AnyRunner, reviewer: AnyRunner | None, *, shared: bool = False) -> Reply:
     """Run a pool; one whose runner is its reviewer only judges. `shared`: its agents work in one checkout."""
-    from taskpit.worker import pool_display
-    from taskpit.worker.pool import Pool
+    from taskpit.run import pool_display
+    from taskpit.run.pool import Pool
 
     landing = _landing(args, context, os.getcwd())
     if reviewer is not None and landing is None:
@@ -358,7 +358,7 @@ def _landing(args: Args, context: Context, cwd: str) -> LandingPipe | None:
     land = args.land or spelled(worktree=args.worktree, merge=args.merge)
     if land == "none" and not _in_checkout(cwd):
         return None
-    from taskpit.worker.landing_thread import pipe_for
+    from taskpit.run.landing_thread import pipe_for
 
     own = {name: one for name, one in vars(args).items() if name in Terms.__struct_fields__ and one}
     own = {name: tuple(one) if isinstance(one, list) else one for name, one in own.items()}

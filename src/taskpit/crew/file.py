@@ -16,12 +16,11 @@ from taskpit import fs, toml_checker
 from taskpit.crew.state import BackendSettings, Crew, Post
 from taskpit.errors import Invalid, NotFound, TaskpitError
 from taskpit.landing.values import HOW_IT_LANDS, LANDS, REVIEWS
-from taskpit.run import checkout
+from taskpit.run import checkout, preset
+from taskpit.run.budget import parse as parse_budget
 from taskpit.run.process import find_program
 from taskpit.text import did_you_mean, nearest
 from taskpit.toml_checker import Checker, Place, Wrong, flag, number, one_of, quiet_hours, seconds, texts, word
-from taskpit.worker import preset
-from taskpit.worker.budget import parse as parse_budget
 
 # -- what may stand in `agents.toml` ---------------------------------------------------------------
 

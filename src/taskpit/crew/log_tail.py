@@ -12,12 +12,12 @@ from taskpit import fs
 from taskpit.crew.state import CrewFiles
 from taskpit.errors import NotFound, TaskpitError
 from taskpit.model import Card, Claim, State, Value
+from taskpit.run.log_stream import is_elsewhere
+from taskpit.run.run_directory import RunDirectory, directory_of
+from taskpit.run.transcript import readable
 from taskpit.store.port import Store
 from taskpit.store.run_files import last_log
 from taskpit.text import plain
-from taskpit.worker.log_stream import is_elsewhere
-from taskpit.worker.run_directory import RunDirectory, directory_of
-from taskpit.worker.transcript import readable
 
 #: How much of a log is shown to begin with, and read at once afterwards.
 END, PIECE = 64 * 1024, 256 * 1024

@@ -23,18 +23,17 @@ from taskpit.crew.supervisor import TAKEN
 from taskpit.errors import Storage, TaskpitError, Untrusted
 from taskpit.model import Claim, Done, Release, Retry, State, Task
 from taskpit.queue import Queue, cards
-from taskpit.run import process
+from taskpit.run import pool_display, preset, process
+from taskpit.run.agent_limits import gate_for
+from taskpit.run.agent_runner import AgentRunner
+from taskpit.run.budget import parse
+from taskpit.run.landing_thread import pipe_for
+from taskpit.run.pool import Pool
+from taskpit.run.pool_options import PoolOptions
+from taskpit.run.run_directory import RunDirectory, end_commands_of
+from taskpit.run.runner import LARGEST_PROMPT, TEMPFAIL, CannotRun, CommandRunner, Run
+from taskpit.run.sandbox import shut_in
 from taskpit.status import Status, status_of
-from taskpit.worker import pool_display, preset
-from taskpit.worker.agent_limits import gate_for
-from taskpit.worker.agent_runner import AgentRunner
-from taskpit.worker.budget import parse
-from taskpit.worker.landing_thread import pipe_for
-from taskpit.worker.pool import Pool
-from taskpit.worker.pool_options import PoolOptions
-from taskpit.worker.run_directory import RunDirectory, end_commands_of
-from taskpit.worker.runner import LARGEST_PROMPT, TEMPFAIL, CannotRun, CommandRunner, Run
-from taskpit.worker.sandbox import shut_in
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,9 +41,9 @@ if TYPE_CHECKING:
 
     from taskpit.crew.state import BackendSettings, Post
     from taskpit.model import Outcome
-    from taskpit.worker.pool_options import Survey
-    from taskpit.worker.preset import Backend
-    from taskpit.worker.runner import Runner
+    from taskpit.run.pool_options import Survey
+    from taskpit.run.preset import Backend
+    from taskpit.run.runner import Runner
     from taskpit.workers import LocalMember
 
 #: How often a sign of life is left.

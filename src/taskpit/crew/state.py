@@ -25,8 +25,8 @@ from taskpit.decode import convert, read_json
 from taskpit.errors import Conflict, Invalid, Storage, Untrusted
 from taskpit.landing.values import Terms, spelled
 from taskpit.model import Count, Seconds, Text, Texts, Time, Value
+from taskpit.run.preset import Backend
 from taskpit.text import last_lines
-from taskpit.worker.preset import Backend
 
 if TYPE_CHECKING:
     from subprocess import Popen

@@ -103,7 +103,7 @@ def _paused(files: CrewFiles, post: Post, paused: str) -> str:
     shared = post.backend.shared() if post.backend and post.kind == "tasks" else None
     if paused or shared is None or not fs.exists(f"{files.root}/.taskpit/backends/{shared.name}.json"):
         return paused
-    from taskpit.worker.agent_limits import Gate  # only where an agent has reached a limit
+    from taskpit.run.agent_limits import Gate  # only where an agent has reached a limit
 
     return Gate(shared, files.root, Clock()).rests()
 

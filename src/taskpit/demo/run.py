@@ -23,11 +23,11 @@ from taskpit.crew.status import MemberRow, rows
 from taskpit.landing.git import GitTrouble, outside, require
 from taskpit.model import Card, Event, State, Task
 from taskpit.queue import Queue
+from taskpit.run.pool_display import Lines, PoolBoard, screen_size
+from taskpit.run.pool_options import Survey, survey
 from taskpit.run.reaper import DEAD, stat_of
 from taskpit.store.opening import init
 from taskpit.text import fit
-from taskpit.worker.pool_display import Lines, PoolBoard, screen_size
-from taskpit.worker.pool_options import Survey, survey
 from taskpit.workers import base
 
 # -- the food of the demo --------------------------------------------------------------------------

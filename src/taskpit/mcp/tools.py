@@ -15,8 +15,7 @@ from taskpit import access, errors, layouts
 from taskpit.explain import nothing
 from taskpit.model import LISTS, Ask, Card, Failed, Outcome, Release, Said, Split, State, Task, Value
 from taskpit.queue import LOOK_AGAIN, Queue, cards, tally
-from taskpit.status import card_facts, full_facts, read_status, state_with, status_of
-from taskpit.worker.manual import (
+from taskpit.run.manual import (
     finish_by_hand,
     need_ids,
     need_wait,
@@ -24,6 +23,7 @@ from taskpit.worker.manual import (
     refuse_lost,
     refuse_unsplit,
 )
+from taskpit.status import card_facts, full_facts, read_status, state_with, status_of
 
 Facts = dict[str, Any]
 Arguments = Mapping[str, Any]

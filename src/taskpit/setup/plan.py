@@ -13,9 +13,9 @@ from enum import StrEnum
 from shutil import which
 
 from taskpit import fs
-from taskpit.agents.allowed import without_secrets
 from taskpit.errors import Invalid
 from taskpit.model import Value
+from taskpit.run.allowed import without_secrets
 from taskpit.setup import text_edits
 from taskpit.setup.agent_files import AGENTS, LISTS, NAME, BlockPart, EntryPart, FilePart, Part, by_hand
 from taskpit.setup.text_edits import HASH, MARKDOWN, has_stamp, is_ours, put_block, read_block, share_block, take_block

@@ -16,10 +16,10 @@ from taskpit.landing.diff import FilePatch, read_hunks
 from taskpit.landing.values import HandIn
 from taskpit.model import Card, Event, Task, Value
 from taskpit.queue import Queue
+from taskpit.run.manual import need_ids
 from taskpit.search import Hit, search
 from taskpit.task_templates import put_filled, templates
 from taskpit.tui.keys import Act
-from taskpit.worker.manual import need_ids
 
 
 class BoardView(Value, frozen=True, kw_only=True):

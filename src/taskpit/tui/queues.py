@@ -14,9 +14,9 @@ from textual.widgets.option_list import Option
 
 from taskpit.board import Slip
 from taskpit.history import who
+from taskpit.run.user_queues import Glance, Queues
 from taskpit.status import STATUSES, counted
 from taskpit.tui.drawing import HEAD, ThemedApp, cut
-from taskpit.worker.user_queues import Glance, Queues
 
 #: Seconds between two looks, and so many tasks of a queue that need a person, or run, are shown.
 PACE, SHOWN = 2.0, 6

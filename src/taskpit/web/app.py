@@ -28,6 +28,7 @@ from taskpit.board import Slip
 from taskpit.crew.log_tail import StoredLog, Tail, log_of_agent, log_of_task
 from taskpit.errors import Conflict, Invalid, NotFound, TaskpitError
 from taskpit.model import Task
+from taskpit.run.user_queues import Glance, Queues
 from taskpit.store.http.guard import Guard, GuardRules, PageGuard
 from taskpit.task_templates import put_filled
 from taskpit.text import words_in
@@ -35,7 +36,6 @@ from taskpit.web.crew import CrewPages
 from taskpit.web.html import STATIC, Paper, mark_of
 from taskpit.web.pages import Pages
 from taskpit.web.shared import BoardThreads
-from taskpit.worker.user_queues import Glance, Queues
 
 T = TypeVar("T")
 

@@ -21,11 +21,11 @@ from taskpit.crew.status import MemberRow
 from taskpit.history import who
 from taskpit.ids import is_word
 from taskpit.model import Value
+from taskpit.run.budget import Ledger
+from taskpit.run.traces import Metric, metric, metrics_of
 from taskpit.web import charts
 from taskpit.web.charts import Chart
 from taskpit.web.shared import BoardThreads
-from taskpit.worker.budget import Ledger
-from taskpit.worker.traces import Metric, metric, metrics_of
 
 TYPE = "text/plain; version=0.0.4; charset=utf-8"
 

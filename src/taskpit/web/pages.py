@@ -19,13 +19,13 @@ from taskpit.model import Card, State, Value
 from taskpit.policy import REVIEW, question_of
 from taskpit.queue import Queue
 from taskpit.report import LANDED, PARTS, make_report
+from taskpit.run.budget import Ledger
 from taskpit.search import search
 from taskpit.status import status_of
 from taskpit.task_templates import template
 from taskpit.web import charts
 from taskpit.web.html import coloured, place_of
 from taskpit.web.shared import BoardThreads
-from taskpit.worker.budget import Ledger
 
 #: So many rows of a diff are on a page.
 MOST = 3000

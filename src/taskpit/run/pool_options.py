@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from taskpit.landing.pipe import LandingPipe
     from taskpit.model import Card, Claim, Task
     from taskpit.queue import Queue
+    from taskpit.run.budget import BudgetLimit
+    from taskpit.run.runner import Run
+    from taskpit.run.sandbox import Sandbox
+    from taskpit.run.slot import Over
     from taskpit.store.port import Mend
-    from taskpit.worker.budget import BudgetLimit
-    from taskpit.worker.runner import Run
-    from taskpit.worker.sandbox import Sandbox
-    from taskpit.worker.slot import Over
 
 # -- how things stand ------------------------------------------------------------------------------
 

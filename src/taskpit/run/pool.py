@@ -16,7 +16,6 @@ import time
 from typing import NamedTuple
 
 from taskpit import fs, pools, workers
-from taskpit.agents.allowed import without_secrets
 from taskpit.errors import Lost, Storage, TaskpitError
 from taskpit.explain import resuming
 from taskpit.hooks import tell
@@ -25,16 +24,17 @@ from taskpit.policy import RACERS, REVIEW, SPARE
 from taskpit.queue import cards
 from taskpit.race import RACER_OF
 from taskpit.rules import suits
+from taskpit.run.agent_limits import gate_for
+from taskpit.run.allowed import without_secrets
+from taskpit.run.budget import pause_if_spent
+from taskpit.run.heartbeat import Heartbeat
+from taskpit.run.log_stream import LogStream, LogStreams, is_elsewhere
+from taskpit.run.pool_options import PoolReport, Survey, survey
 from taskpit.run.process import make_room, serving
+from taskpit.run.run_directory import GroupNote, RunPlaces, programs
+from taskpit.run.runner import Run
+from taskpit.run.slot import Over, work
 from taskpit.store.port import Mend
-from taskpit.worker.agent_limits import gate_for
-from taskpit.worker.budget import pause_if_spent
-from taskpit.worker.heartbeat import Heartbeat
-from taskpit.worker.log_stream import LogStream, LogStreams, is_elsewhere
-from taskpit.worker.pool_options import PoolReport, Survey, survey
-from taskpit.worker.run_directory import GroupNote, RunPlaces, programs
-from taskpit.worker.runner import Run
-from taskpit.worker.slot import Over, work
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,12 +45,12 @@ if TYPE_CHECKING:
     from taskpit.fs import Flock
     from taskpit.model import Claim, Task
     from taskpit.queue import Queue
+    from taskpit.run.agent_limits import Gate, Pass
+    from taskpit.run.landing_thread import LandingThread
+    from taskpit.run.pool_options import PoolOptions, Show
+    from taskpit.run.review_thread import Reviews
+    from taskpit.run.runner import Runner
     from taskpit.store.port import Member
-    from taskpit.worker.agent_limits import Gate, Pass
-    from taskpit.worker.landing_thread import LandingThread
-    from taskpit.worker.pool_options import PoolOptions, Show
-    from taskpit.worker.review_thread import Reviews
-    from taskpit.worker.runner import Runner
 
 #: An idle slot looks for work after this many seconds, whatever the folder tells.
 LOOK_AGAIN = 1.0
@@ -588,7 +588,7 @@ class Pool:
     def _land(self) -> None:
         """What was handed in is landed beside the work."""
         if self._lander is None and self.options.landing is not None:
-            from taskpit.worker.landing_thread import LandingThread
+            from taskpit.run.landing_thread import LandingThread
 
             told = (self.queue, self.options.landing, self.options.name, self.inbox, self.options.sandbox)
             self._lander = LandingThread(*told)
@@ -656,7 +656,7 @@ def _reviews_for(queue: Queue, reviewer: Runner | None, options: PoolOptions) ->
     """What a reviewer does here; only who lands loads what that takes."""
     if reviewer is None or options.landing is None:
         return None
-    from taskpit.worker.review_thread import Reviews
+    from taskpit.run.review_thread import Reviews
 
     return Reviews(queue, options.landing, reviewer, options.tags)
 

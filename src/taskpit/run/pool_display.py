@@ -14,11 +14,11 @@ from typing import TextIO
 from taskpit.clock import say_duration
 from taskpit.model import Claim
 from taskpit.policy import REVIEWER
+from taskpit.run.pool_options import PoolReport, Show, Survey
+from taskpit.run.runner import Run
+from taskpit.run.slot import Over
 from taskpit.store.port import Mend
 from taskpit.text import fit, last_lines, one_line
-from taskpit.worker.pool_options import PoolReport, Show, Survey
-from taskpit.worker.runner import Run
-from taskpit.worker.slot import Over
 
 #: The colours of the words of an end, in the order a summary has them.
 COLOURS = {

@@ -11,8 +11,6 @@ import time
 from contextlib import suppress
 
 from taskpit import fs
-from taskpit.agents.allowed import allowed, is_allowed
-from taskpit.agents.lessons import Lessons, asked, fitting, learned, quoted
 from taskpit.errors import Invalid, Storage, TaskpitError
 from taskpit.hooks import tell
 from taskpit.landing.values import SetupFailed, Stopped, Waits
@@ -20,12 +18,14 @@ from taskpit.model import Ask, Done, Failed, Outcome, Release, Retry, Said, Spli
 from taskpit.policy import checked, in_vain, pause, question_of
 from taskpit.race import parent_of
 from taskpit.rules import check_mode
+from taskpit.run.allowed import allowed, is_allowed
+from taskpit.run.answers import answers
+from taskpit.run.budget import GO_ON, Ledger, first_reached
 from taskpit.run.checkout import missing_in_clone
+from taskpit.run.lessons import Lessons, asked, fitting, learned, quoted
 from taskpit.run.process import CannotRun, run_check
+from taskpit.run.sandbox import NoSandbox, shut_in
 from taskpit.store.run_files import LARGEST_ARTIFACT
-from taskpit.worker.answers import answers
-from taskpit.worker.budget import GO_ON, Ledger, first_reached
-from taskpit.worker.sandbox import NoSandbox, shut_in
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
     from taskpit.model import Card, Claim, End, Evidence, Task, Try
     from taskpit.queue import Queue
-    from taskpit.worker.pool_options import PoolOptions
-    from taskpit.worker.runner import Run, Runner
+    from taskpit.run.pool_options import PoolOptions
+    from taskpit.run.runner import Run, Runner
 
     #: What is done with a claimed task: its outcome, what became of the claim if that is gone, and the details.
     Job = Callable[[Queue, Run, Runner, PoolOptions], tuple[Outcome, str, str]]

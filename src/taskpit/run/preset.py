@@ -13,10 +13,10 @@ import re
 import warnings
 
 from taskpit import fs, toml_checker
-from taskpit.agents.acp import PERMISSIONS
 from taskpit.clock import duration
 from taskpit.errors import Invalid, NotFound, Storage
 from taskpit.model import Value
+from taskpit.run.acp import PERMISSIONS
 from taskpit.text import did_you_mean, nearest
 from taskpit.toml_checker import Wrong, count, flag, free, many, one_of, quiet_hours, table, text, texts
 from taskpit.trust import config_path

@@ -20,10 +20,10 @@ from taskpit.config import EVENTS
 from taskpit.decode import read_json
 from taskpit.errors import Invalid, Unavailable, Untrusted
 from taskpit.model import Value
+from taskpit.run.user_queues import project_name
 from taskpit.schedule import quiet_until
 from taskpit.text import one_line
 from taskpit.toml_checker import Checker, checked, flag, many, one_of, parse, quiet_hours, table, text
-from taskpit.worker.user_queues import project_name
 
 #: What takes an address.
 KINDS = ("ntfy", "slack", "discord", "webhook")

@@ -19,25 +19,25 @@ import stat
 from contextlib import suppress
 
 from taskpit import fs, plugins
-from taskpit.agents.allowed import without_secrets
 from taskpit.clock import say_duration
 from taskpit.errors import TaskpitError
 from taskpit.model import Done, Failed, Release, Retry
 from taskpit.run import process
+from taskpit.run.allowed import without_secrets
 from taskpit.run.process import SHELL, Bell, CannotRun, find_program, say_exit
+from taskpit.run.prompt import make_prompt, task_text
+from taskpit.run.traces import traceparent
 from taskpit.text import last_lines, plain
-from taskpit.worker.prompt import make_prompt, task_text
-from taskpit.worker.traces import traceparent
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from taskpit.model import Claim, Outcome, Try
-    from taskpit.worker.agent_limits import Gate
-    from taskpit.worker.log_stream import LogStream
-    from taskpit.worker.run_directory import GroupNote, RunDirectory
-    from taskpit.worker.sandbox import Sandbox
+    from taskpit.run.agent_limits import Gate
+    from taskpit.run.log_stream import LogStream
+    from taskpit.run.run_directory import GroupNote, RunDirectory
+    from taskpit.run.sandbox import Sandbox
 
     #: How one task is run.
     Runner = Callable[["Claim", "Run"], "Outcome"]

@@ -15,9 +15,9 @@ from taskpit import errors, trust
 from taskpit.board import Slip
 from taskpit.model import State, Value
 from taskpit.queue import Queue, cards, tally
+from taskpit.run.agent_limits import resting
+from taskpit.run.budget import DAY, Ledger
 from taskpit.status import STATUSES, Status, status_of
-from taskpit.worker.agent_limits import resting
-from taskpit.worker.budget import DAY, Ledger
 
 
 def _none() -> dict[str, int]:

@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Sequence
 from queue import SimpleQueue
 
-from taskpit.agents.allowed import allowed
 from taskpit.errors import Invalid
 from taskpit.landing.forge import template
 from taskpit.landing.git import GitTrouble
@@ -19,10 +18,11 @@ from taskpit.landing.values import HandIn, Stopped, Terms
 from taskpit.model import Claim, End, Evidence
 from taskpit.queue import Queue
 from taskpit.run import process
+from taskpit.run.allowed import allowed
 from taskpit.run.process import SHELL, run_check
+from taskpit.run.sandbox import Sandbox
+from taskpit.run.slot import Over, word_of
 from taskpit.store.port import Member
-from taskpit.worker.sandbox import Sandbox
-from taskpit.worker.slot import Over, word_of
 
 #: How often it looks whether something was approved elsewhere.
 LOOK = 2.0

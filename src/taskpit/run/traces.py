@@ -24,7 +24,7 @@ from taskpit.events import new_events
 from taskpit.history import ENDS, moment, who
 from taskpit.model import Card, Event, Evidence, Value
 from taskpit.queue import Queue
-from taskpit.worker.budget import Ledger
+from taskpit.run.budget import Ledger
 
 #: A task has ended with one of these, until a person begins it again.
 OVER = ("completed_task", "failed_task", "cancelled_task", "split_task")

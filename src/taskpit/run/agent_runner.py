@@ -21,24 +21,23 @@ import time
 from collections.abc import Mapping, Sequence
 
 from taskpit import fs
-from taskpit.agents import steering, usage
-from taskpit.agents.acp import Client
-from taskpit.agents.allowed import allowed
-from taskpit.agents.usage import amount, model_name, session_name
 from taskpit.clock import Clock, say_duration
 from taskpit.decode import convert, read_json
 from taskpit.errors import Invalid
 from taskpit.ids import path_of
 from taskpit.model import Ask, Claim, Count, Done, Failed, Fields, Outcome, Release, Retry, Text, Value
-from taskpit.run import process
+from taskpit.run import process, steering, usage
+from taskpit.run.acp import Client
+from taskpit.run.agent_output import Listener, Talk
+from taskpit.run.allowed import allowed
+from taskpit.run.budget import BudgetLimit
+from taskpit.run.preset import Backend, Preset, fill
 from taskpit.run.process import CannotRun, say_exit
+from taskpit.run.runner import ERROR_LINES, LARGEST_PROMPT, OUTPUT_TAIL, Run
+from taskpit.run.transcript import ORDER as SIGNS
+from taskpit.run.transcript import Finding, Transcript, judge
+from taskpit.run.usage import amount, model_name, session_name
 from taskpit.text import fit, last_lines, plain
-from taskpit.worker.agent_output import Listener, Talk
-from taskpit.worker.budget import BudgetLimit
-from taskpit.worker.preset import Backend, Preset, fill
-from taskpit.worker.runner import ERROR_LINES, LARGEST_PROMPT, OUTPUT_TAIL, Run
-from taskpit.worker.transcript import ORDER as SIGNS
-from taskpit.worker.transcript import Finding, Transcript, judge
 
 # -- which session of which agent worked on a task -------------------------------------------------
 # So that the next attempt can go on in it.

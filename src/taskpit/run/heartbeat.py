@@ -14,17 +14,17 @@ from taskpit import keeper
 from taskpit.errors import TaskpitError
 from taskpit.model import Said
 from taskpit.race import RACER_OF
-from taskpit.worker.pool_options import survey
-from taskpit.worker.run_directory import end_commands_of, prune
-from taskpit.worker.slot import fate
+from taskpit.run.pool_options import survey
+from taskpit.run.run_directory import end_commands_of, prune
+from taskpit.run.slot import fate
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from queue import SimpleQueue
 
     from taskpit.queue import Queue
+    from taskpit.run.runner import Run
     from taskpit.store.port import Mend
-    from taskpit.worker.runner import Run
 
 #: Renewals are this far apart at most, so that a cancelled task stops soon whatever the lease.
 RENEW_AT_MOST = 5.0

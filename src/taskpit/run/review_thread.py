@@ -19,9 +19,9 @@ from taskpit.landing import reviewer
 from taskpit.landing.repository import remove
 from taskpit.landing.values import held
 from taskpit.model import Done, Failed, Release, Retry, Want
+from taskpit.run.agent_limits import gate_for
 from taskpit.run.process import CannotRun
-from taskpit.worker.agent_limits import gate_for
-from taskpit.worker.slot import RunHands, crashed, what_became
+from taskpit.run.slot import RunHands, crashed, what_became
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from taskpit.landing.values import HandIn
     from taskpit.model import Claim, Outcome
     from taskpit.queue import Queue
-    from taskpit.worker.pool_options import PoolOptions
-    from taskpit.worker.runner import Run, Runner
+    from taskpit.run.pool_options import PoolOptions
+    from taskpit.run.runner import Run, Runner
 
 #: How often a reviewer is asked for one verdict, and how often a review that cannot begin is tried.
 ASKED, TRIES = 2, 3

@@ -12,11 +12,11 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from taskpit import fs
-from taskpit.agents.acp import Client
 from taskpit.run import process
-from taskpit.worker.preset import Preset
-from taskpit.worker.run_directory import RunDirectory
-from taskpit.worker.transcript import Transcript
+from taskpit.run.acp import Client
+from taskpit.run.preset import Preset
+from taskpit.run.run_directory import RunDirectory
+from taskpit.run.transcript import Transcript
 
 #: How much of what is no event is looked at, from the end.
 TAIL = 32768

@@ -42,7 +42,7 @@ def need_ids(queue: Queue, words: Iterable[str]) -> tuple[str, ...]:
 
 def answer_by_hand(queue: Queue, word: str, text: str, worker: str) -> list[str]:
     """Every task that waits for this answer goes on with it; their ids. A no to what it costs lets nothing go on."""
-    from taskpit.worker.budget import GO_ON, allow
+    from taskpit.run.budget import GO_ON, allow
 
     found = queue.store.resolve(word)
     card = queue.store.read(found)[0] if len(found) == 1 else None  # none: it is a question's key
@@ -141,7 +141,7 @@ def need_wait(task_id: str, env: Mapping[str, str]) -> None:
 
 def _is_its_own(queue: Queue, claim: Claim, around: workers.Around) -> bool:
     """Whether the run of this claim is the one that this process is part of, or one of a pool inside that."""
-    from taskpit.worker.run_directory import reaper_of
+    from taskpit.run.run_directory import reaper_of
 
     if around.fence == claim.fence:
         return True
@@ -165,7 +165,7 @@ def _runs_in_pool(queue: Queue, card: Card, claim: Claim) -> bool:
     """Whether a living pool has a run of this claim."""
     if card.alive != "yes":
         return False
-    from taskpit.worker.run_directory import directory_of
+    from taskpit.run.run_directory import directory_of
 
     return fs.exists(directory_of(queue.store, claim))
 
@@ -179,7 +179,7 @@ def _hand_in(claim: Claim, place: str, output: str, *, check: bool) -> dict[str,
         raise errors.Lost(text, hint=hint, id=task_id, holder=claim.fence)
     if not check:
         raise errors.Invalid(f"{task_id} is run by a pool, which runs its check", hint="--no-check is for people.")
-    from taskpit.worker.run_directory import RunDirectory
+    from taskpit.run.run_directory import RunDirectory
 
     RunDirectory(place).hand_in(output)
     return {"id": task_id, "state": "claimed", "already": False, "check": None, "handed_in": True}

@@ -17,8 +17,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from taskpit.run.runner import Run
     from taskpit.store.port import Store
-    from taskpit.worker.runner import Run
 
 #: How often it is looked for more, in seconds.
 EVERY = 2.0

@@ -11,13 +11,13 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from taskpit.agents.usage import amount
 from taskpit.decode import read_json
 from taskpit.model import Value
+from taskpit.run.agent_limits import moment
+from taskpit.run.preset import MessageRule, Preset, Rule, Source
 from taskpit.run.process import Ended
+from taskpit.run.usage import amount
 from taskpit.text import fit, plain
-from taskpit.worker.agent_limits import moment
-from taskpit.worker.preset import MessageRule, Preset, Rule, Source
 
 #: How much of what is no event is kept, from the end.
 WORDS = 16384

@@ -21,14 +21,14 @@ import threading
 import msgspec
 
 from taskpit import fs
-from taskpit.agents.usage import model_name
 from taskpit.clock import iso
 from taskpit.decode import read_json
 from taskpit.errors import Invalid, NotFound
 from taskpit.model import Done, Failed, Release, Retry
 from taskpit.run.blame import History
+from taskpit.run.preset import Backend
 from taskpit.run.process import CannotRun
-from taskpit.worker.preset import Backend
+from taskpit.run.usage import model_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     from taskpit.clock import Clock
     from taskpit.model import Claim, Outcome, Task
     from taskpit.queue import Queue
-    from taskpit.worker.agent_runner import AgentRunner
-    from taskpit.worker.budget import BudgetLimit
-    from taskpit.worker.runner import Run
+    from taskpit.run.agent_runner import AgentRunner
+    from taskpit.run.budget import BudgetLimit
+    from taskpit.run.runner import Run
 
 __all__ = ["LONGEST", "Backend", "Choosing", "Gate", "Pass", "gate_for", "moment", "resting", "seconds_in"]
 

@@ -1,1 +1,0 @@
-"""Running work: claim, run, check, finish. Knows processes; leaves policy to the queue."""
