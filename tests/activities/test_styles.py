@@ -23,7 +23,7 @@ last_modified_by: null
 work_item:
   id: WI-001
   title: "Ship it"
-  type: feature
+  type: development
 
   # planning | in_progress | done
   status: in_progress

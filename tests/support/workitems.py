@@ -170,7 +170,7 @@ blockers: []
 
 FLAT = """\
 ---
-schema_version: 3
+schema_version: 2
 version: 12
 last_modified: 2026-01-24T10:00:00Z
 last_modified_by: agent-abc123

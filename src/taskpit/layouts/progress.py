@@ -16,8 +16,8 @@ from taskpit.layouts.activities import BLOCKERS, place
 from taskpit.model import State, Task, Value, Verdict
 from taskpit.text import is_count
 
-#: The form that new files are written in.
-SCHEMA = 3
+#: The form of new files: with actors.
+SCHEMA = 2
 STATUSES = {
     "todo": "pending",
     "planned": "pending",
@@ -405,7 +405,7 @@ def begin(task: Task, worker: str, now: float) -> dict[str, Any]:
         fields.pop(word, None)
     if task.needs:
         fields["depends_on"] = list(task.needs)
-    fields.setdefault("type", "feature")
+    fields.setdefault("type", "development")
     return {
         "schema_version": SCHEMA,
         "version": 1,

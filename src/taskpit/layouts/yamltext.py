@@ -1,133 +1,16 @@
 """YAML that people write, changed without losing what they wrote: comments, order, quotes. Needs `taskpit[yaml]`.
 
-Lines that say what they said stay as they are, byte for byte. Only a text that the library reads line by line
-otherwise than it was written (keys spelled `? key`) comes back in the library's own shape.
+A change replaces the spans of changed values and leaves every other byte as it is (`yamlpatch`).
 """
 
 from __future__ import annotations
 
 import io
 import re
-from collections.abc import Sequence
 from typing import Any
 
 from taskpit.errors import Invalid, MissingExtra, install_hint
-
-# -- a change to a text that a program would shape otherwise ---------------------------------------
-# A change to a text that a program would shape otherwise: only the lines that changed are changed. Pure.
-# A YAML library writes a whole document in a shape of its own: other indents, other spellings of nothing, no
-# `---`. Here its text before a change is laid beside what people wrote, line by line, and what the change did
-# to the one is done to the other.
-
-#: How far ours are indented, by the indent of the library's lines and whether they are items of a list.
-Indents = dict[tuple[int, bool], int]
-#: How people spell that there is nothing; the library leaves it out.
-NOTHING = frozenset(("null", "Null", "NULL", "~"))
-#: Longer texts are not compared line by line: that would take too long.
-MOST_LINES = 5000
-
-
-def patched(text: str, shaped: str, after: str) -> str | None:
-    """`text` with the change that made `after` of `shaped`; None if its lines are not those of `shaped`."""
-    if shaped == text:
-        return after
-    ours, old, new = (one.split("\n") for one in (text, shaped, after))
-    if len(ours) > MOST_LINES:
-        return None
-    moved = _moved(ours, old, new, _places(old, ours))
-    return "\n".join(moved) if moved is not None else None
-
-
-def _places(old: Sequence[str], ours: Sequence[str]) -> list[tuple[int, int]]:
-    """Which of our lines each shaped line stands for: from where to where.
-
-    Where as many lines as these say the same in fewer or more, the first stands for all of them.
-    """
-    where: list[tuple[int, int]] = []
-    for tag, start, end, first, last in _compared([_bare(line) for line in old], [_bare(line) for line in ours]):
-        if tag == "equal" or (tag == "replace" and end - start == last - first):
-            where += [(at, at + 1) for at in range(first, last)]
-        elif tag != "insert":  # a line more in ours, such as `---`, stands for nothing
-            where += [(first, last), *[(last, last)] * (end - start - 1)]
-    return where
-
-
-def _moved(
-    ours: Sequence[str], old: Sequence[str], new: Sequence[str], where: Sequence[tuple[int, int]]
-) -> list[str] | None:
-    """Our lines after the change; None if it is about lines that are not the library's, line by line."""
-    lines: list[str] = []
-    at, indents = 0, {(0, False): 0}
-    ending = "\r" if ours[0].endswith("\r") else ""
-    for tag, start, end, first, last in _compared(_marked(old), _marked(new)):
-        for first_of_ours, after in where[start:end]:
-            if tag != "equal" and after - first_of_ours != 1:
-                return None
-        for index in range(start, end):
-            here, after = where[index]
-            lines += ours[at:here]
-            at = max(at, after)
-            if tag == "equal":
-                lines += ours[here:after]
-            if after - here == 1:
-                _learn(indents, old[index], ours[here])
-        for line in new[first:last] if tag != "equal" else ():
-            lines.append(_indented(line, indents) + ending)
-            _learn(indents, line, lines[-1])
-    return lines + list(ours[at:])
-
-
-def _marked(lines: Sequence[str]) -> list[str]:
-    """The lines, each key that has something below it told from one that has nothing."""
-    marked = []
-    for line, below in zip(lines, [*lines[1:], ""], strict=True):
-        opens = line.partition(" #")[0].rstrip().endswith(":")
-        full = _indent(below) > _indent(line) or below.lstrip().startswith("- ")
-        marked.append(f"{line}\0" if opens and full else line)
-    return marked
-
-
-def _learn(indents: Indents, old: str, ours: str) -> None:
-    """How far a line is indented here that the library indents so far; what is deeper begins again."""
-    if not old.strip():
-        return
-    depth, dash = _indent(old), _is_item(old)
-    for known in [one for one in indents if one > (depth, dash)]:
-        del indents[known]
-    indents[depth, dash] = _indent(ours)
-    if dash:
-        indents[depth + 2, False] = _indent(ours.replace("-", " ", 1))
-
-
-def _indented(line: str, indents: Indents) -> str:
-    depth = _indent(line)
-    known = max(one for one in indents if one <= (depth, _is_item(line)))
-    return " " * (indents[known] + depth - known[0]) + line[depth:]
-
-
-def _is_item(line: str) -> bool:
-    return line.lstrip(" ").startswith("- ")
-
-
-def _indent(line: str) -> int:
-    return len(line) - len(line.lstrip(" "))
-
-
-def _bare(line: str) -> str:
-    """What a line says, however it is spaced and whatever it calls nothing."""
-    text = "".join(line.split())
-    key, colon, value = text.rpartition(":")
-    return key + colon if value in NOTHING else text
-
-
-def _compared(one: Sequence[str], other: Sequence[str]) -> Sequence[tuple[str, int, int, int, int]]:
-    from difflib import SequenceMatcher
-
-    return SequenceMatcher(None, one, other, autojunk=False).get_opcodes()
-
-
-# -- YAML that people write ------------------------------------------------------------------------
-
+from taskpit.layouts import yamlpatch
 
 #: How large a document may be with every alias written out, in letters: a few lines of aliases can be endless.
 LARGEST = 32 * 1024 * 1024
@@ -231,25 +114,29 @@ def dump(document: Any, before: bytes = b"") -> bytes:
     return stream.getvalue().encode()
 
 
-def changed(document: Any, before: bytes, shaped: bytes) -> bytes:
-    """The text `before` with what was changed in its document; `shaped` is what `dump` made of it unchanged."""
-    after = dump(document, before)
-    text = before.decode("utf-8", "replace").removeprefix(MARK)
-    patch = patched(text, shaped.decode(), after.decode())
-    if patch is None:
-        return after
-    if patch != after.decode():
-        try:
-            if _without_columns(dump(load(patch.encode()), before)) != _without_columns(after):
-                return after
-        except Invalid:
-            return after
-    return (MARK if before.startswith(MARK.encode()) else "").encode() + patch.encode()
+def changed(document: Any, before: bytes) -> bytes:
+    """Return the text `before` with what was changed in its document, every other byte as it was.
 
+    Where that cannot be done, the library writes the document in its own shape.
+    """
+    whole = before.decode("utf-8", "replace")
+    text = whole.removeprefix(MARK)
+    _readable(document)
+    yaml = _yaml(text)
 
-def _without_columns(text: bytes) -> bytes:
-    """Comments stand in columns that depend on indents; what they say does not."""
-    return re.sub(rb"(?<! ) +#", b" #", text)
+    def spelled(value: Any) -> str:
+        stream = io.StringIO()
+        yaml.dump(value, stream)
+        return stream.getvalue()
+
+    try:
+        root = _yaml(text).compose(text.replace("\r\n", "\n"))
+        new = yamlpatch.patched(text, root, load(before), document, spelled).encode()
+        if yamlpatch.same(load(new), document):
+            return whole[: len(whole) - len(text)].encode() + new
+    except (yamlpatch.Unpatchable, Invalid):
+        pass
+    return dump(document, before)
 
 
 def _readable(value: Any) -> None:

@@ -183,11 +183,10 @@ class Items:
                 except BeingWritten:
                     time.sleep(PAUSE)
                     continue
-                shaped = yamltext.dump(progress.document, data)
                 sidecar.restore(progress, self._beside(item))
                 value = change(progress)
                 progress.touch(worker, self.folder.clock.now())
-                text = yamltext.changed(progress.document, data, shaped)
+                text = yamltext.changed(progress.document, data)
                 if self._replace(progress, path, text, status):
                     return value
         raise Unavailable(
