@@ -1,18 +1,22 @@
-"""An outage without a restart takes no claim from its holder, and a sweep asks the store before it ends a process."""
+"""Outages, deadlines and neighbours: an outage takes no claim, a silent server no verb's time, a stranger nothing."""
 
 from __future__ import annotations
 
 import contextlib
 import time
+from concurrent.futures import ThreadPoolExecutor
 
+import psycopg
 import pytest
-from waits import until
+from relay import Relay
+from waits import PATIENCE, until
 
 from taskpit import keeper
 from taskpit.config import Config
-from taskpit.errors import Lost
-from taskpit.model import Said, State, Task, Want
+from taskpit.errors import Lost, Storage, Unavailable, Unknown
+from taskpit.model import End, Result, Said, State, Task, Try, Verdict, Want
 from taskpit.queue import Queue
+from taskpit.store.postgres import database
 from taskpit.store.postgres.address import parse
 from taskpit.store.postgres.store import PostgresStore
 
@@ -207,3 +211,125 @@ def test_no_function_of_another_login_runs_as_the_worker(server, pooled):
     finally:
         server.sql("ALTER ROLE least RESET search_path")
         server.sql("DROP SCHEMA decoys CASCADE")
+
+
+# -- servers that do not answer ----------------------------------------------------------------------
+
+
+@pytest.fixture
+def hurried(monkeypatch):
+    """Verbs have a second, not thirty."""
+    monkeypatch.setattr(database, "DEADLINE", 1.0)
+
+
+def test_a_verb_fails_in_time_while_the_server_is_frozen(alone, hurried):
+    store = alone.queue(patience="0s")
+    claim = claimed(store, 60.0)
+    with alone.frozen():
+        for call in (store.counts, lambda: store.renew([claim], 60.0)):
+            with pytest.raises((Unavailable, Unknown)) as refused:
+                call()
+            assert refused.value.exit_code == 8
+    assert store.renew([claim], 60.0) == [Said.OK]
+    store.close()
+
+
+def test_a_verb_fails_in_time_behind_a_network_that_swallows(server, hurried):
+    relay = Relay(server.root)
+    store = server.queue(host=relay.place, patience="0s")
+    claim = claimed(store, 60.0)
+    with relay.swallowing():
+        with pytest.raises(Unknown):
+            store.finish([End(claim=claim)])
+        with pytest.raises(Unavailable):
+            store.counts()
+    assert store.finish([End(claim=claim)]) in ([Said.OK], [Said.ALREADY])
+    assert store.read(["A"])[0].state is State.READY
+    store.close()
+    relay.close()
+
+
+def test_too_many_connections_are_named_and_tried_again(server):
+    server.sql("DO $$ BEGIN CREATE ROLE least LOGIN; EXCEPTION WHEN duplicate_object THEN END $$")
+    server.sql("ALTER ROLE least CONNECTION LIMIT 1")
+    try:
+        store = server.queue(patience="0s")
+        with pytest.raises(Unavailable, match="no connection left"):
+            another(store)
+        waiting = parse(store.address.whole.replace("patience=0s", "patience=60s"))
+        with ThreadPoolExecutor(1) as pool:
+            opening = pool.submit(PostgresStore, waiting)
+            assert not opening.done()
+            store.close()
+            opening.result(PATIENCE).close()
+    finally:
+        server.sql("ALTER ROLE least CONNECTION LIMIT -1")
+
+
+def test_prepared_statements_that_a_pooler_lost_are_named(server):
+    store = server.queue(pgbouncer="0")
+    for _ in range(7):
+        store.counts()
+    (session,) = store.database._spare
+    session.pgconn.exec_(b"DEALLOCATE ALL")
+    with pytest.raises(Storage) as refused:
+        store.counts()
+    assert "leave pgbouncer=0 out" in refused.value.hint
+    store.close()
+
+
+def test_a_login_without_rights_stops_nothing(server):
+    """It may hold any advisory lock, and none that a verb waits for."""
+    store = server.queue()
+    server.sql("DO $$ BEGIN CREATE ROLE stranger LOGIN; EXCEPTION WHEN duplicate_object THEN END $$")
+    tables = [row[0] for row in server.sql("SELECT oid::int FROM pg_class WHERE relkind = 'r'")]
+    with psycopg.connect(server.address().replace("//pit@", "//stranger@"), autocommit=True) as stranger:
+        for number in (1953720679, 1953720680, 1953720681):
+            for table in tables:
+                stranger.execute("SELECT pg_advisory_lock(%s, %s)", [number, table])
+        for table in ("floor", "turn", "tally", "ready"):
+            with pytest.raises(psycopg.errors.InsufficientPrivilege), stranger.transaction():
+                stranger.execute(f"LOCK TABLE {store.database.schema}.{table} IN ACCESS SHARE MODE")
+        claim = claimed(store, 60.0)
+        store.put([Task(id="B", title="b", touches=("x",))])
+        (other,) = store.claim(Want(worker="w", lease=60.0))
+        assert store.finish([End(claim=claim), End(claim=other)]) == [Said.OK, Said.OK]
+    store.close()
+
+
+def test_a_refused_judge_leaves_no_late_result(server):
+    store = server.queue()
+    store.put([Task(id="A", title="a")])
+    (claim,) = store.claim(Want(worker="w", lease=-1.0))
+    (lapse,) = store.lapsed()
+    store.renew([claim], 60.0)
+    lost = Try(at=0.0, worker=claim.fence, kind="lost", error=lapse.reason, counted=False)
+    for _ in range(2):
+        assert store.finish([End(claim=lapse.claim, attempt=lost)]) == [Said.LOST]
+    assert store.read(["A"])[0].late == ()
+    assert [event.action for event in store.events()[0]] == ["added_task", "claimed_task"]
+    store.close()
+
+
+def test_counts_follow_every_verb(server):
+    """And the fold, which keeps their rows few."""
+    store = server.queue()
+    store.put([Task(id=f"T{number}", title="t") for number in range(1200)])
+    claims = store.claim(Want(worker="w", lease=60.0, count=700))
+    results = [End(claim=c, result=Result(id=c.task.id, verdict=Verdict.DONE, worker=c.fence)) for c in claims[:600]]
+    assert set(store.finish(results)) == {Said.OK}
+    failed = claims[600]
+    store.finish([End(claim=failed, result=Result(id=failed.task.id, verdict=Verdict.FAILED, worker=failed.fence))])
+    expected = {State.READY: 500, State.CLAIMED: 99, State.DONE: 600, State.FAILED: 1}
+    assert store.counts() == expected
+    for _ in range(3):
+        store.database.ask("fold")
+        assert store.counts() == expected
+    assert store.reopen([failed.task]) == [Said.OK]
+    assert store.counts() == expected | {State.READY: 501, State.FAILED: 0}
+    assert store.check() == []
+    server.sql(f"INSERT INTO {store.database.schema}.tally VALUES (5, 0, 0)")
+    assert [mend.kind for mend in store.check()] == ["miscounted"]
+    assert [mend.kind for mend in store.fix()] == ["miscounted"]
+    assert store.counts() == expected | {State.READY: 501, State.FAILED: 0}
+    store.close()

@@ -61,10 +61,16 @@ class Session(psycopg.Connection[Row]):
     ends: float | None = None
 
     def wait(self, gen: Any, interval: float = 0.1, timeout: float | None = None) -> Any:
-        """Wait for an answer until the deadline of the verb."""
-        if timeout is None and self.ends is not None:
-            timeout = max(self.ends - time.monotonic(), 0.0)
-        return super().wait(gen, interval, timeout)
+        """Wait for an answer until the deadline of the verb. A session that missed it is closed."""
+        if timeout is not None or self.ends is None:
+            return super().wait(gen, interval, timeout)
+        try:
+            return super().wait(gen, interval, max(self.ends - time.monotonic(), 0.0))
+        except psycopg.OperationalError as error:
+            if self.closed or time.monotonic() < self.ends:
+                raise
+            self.close()
+            raise psycopg.OperationalError("it did not answer in time") from error
 
 
 class Database:
