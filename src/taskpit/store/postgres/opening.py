@@ -55,14 +55,24 @@ def leave_address(root: str, address: str, *, trusted: bool = True) -> None:
     """Let the folder lead to this queue; only its owner may read the address."""
     if address_in(root) == address and trust.is_given(root):
         return
+    _leave(root, ADDRESS, address)
+    if trusted:  # the user who writes the address here means it
+        trust.remember(root)
+
+
+def leave_place(papers: str, place: str) -> None:
+    """Note that these papers are of the queue in this place."""
+    if _line_in(papers, PLACE) != place:
+        _leave(papers, PLACE, place)
+
+
+def _leave(root: str, name: str, line: str) -> None:
     try:
         fs.make_dir(f"{root}/.taskpit")
         scratch = f"{root}/.taskpit/.{fs.fresh_name()}"
-        fs.replace(f"{root}/{ADDRESS}", f"{address}\n".encode(), scratch, sync=False, mode=0o600)
+        fs.replace(f"{root}/{name}", f"{line}\n".encode(), scratch, sync=False, mode=0o600)
     except OSError as error:
         raise storage_error(error) from error
-    if trusted:  # the user who writes the address here means it
-        trust.remember(root)
 
 
 def papers_of(space: str, place: str, address: str) -> str:
@@ -80,17 +90,6 @@ def papers_of(space: str, place: str, address: str) -> str:
     if whose == place or not (whose or known) or (known and _is_same_place(known, address)):
         return usual
     return f"{usual}-{place}"
-
-
-def leave_place(papers: str, place: str) -> None:
-    """Note that these papers are of the queue in this place."""
-    if _line_in(papers, PLACE) == place:
-        return
-    try:
-        fs.make_dir(f"{papers}/.taskpit")
-        fs.replace(f"{papers}/{PLACE}", f"{place}\n".encode(), f"{papers}/.taskpit/.{fs.fresh_name()}", sync=False)
-    except OSError as error:
-        raise storage_error(error) from error
 
 
 def _is_same_place(one: str, other: str) -> bool:

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from hashlib import sha256 as digest_of
 from typing import Any
 
 from taskpit.errors import Invalid, Lost
 from taskpit.layouts.layout import check_worker
-from taskpit.model import Card, Claim, State
+from taskpit.model import Claim, State
 from taskpit.store import run_files
 from taskpit.store.port import Artifact
-from taskpit.store.postgres.base import Base
+from taskpit.store.postgres.look import Looking
 
 #: The place of a log in a result: its number follows.
 PLACE = "the table log, number "
 
 
-class Files(Base):
+class Files(Looking):
     """The part of the store that keeps logs and artifacts."""
-
-    def read(self, ids: Sequence[str]) -> list[Card | None]:
-        """Return each task with everything known of it."""
-        raise NotImplementedError
 
     def keep_log(self, worker: str, data: bytes) -> str:
         """Keep a log, and return its place."""

@@ -18,7 +18,7 @@ from taskpit.config import Config, Hooks, parse
 from taskpit.errors import NotFound, Storage, TaskpitError, Unavailable
 from taskpit.model import Value
 from taskpit.store.postgres.address import PostgresAddress, quoted
-from taskpit.store.postgres.database import SQL, Database, Session
+from taskpit.store.postgres.database import SQL, UPKEEP, Database, Row, Session, statement
 from taskpit.store.postgres.rows import as_json
 from taskpit.store.postgres.server_errors import IN_USE, translate
 
@@ -69,23 +69,15 @@ class Meta(Value, frozen=True, kw_only=True):
 def script(name: str, schema: str) -> str:
     """Return the SQL of a file, or of all files in a folder, for this schema."""
     path = f"{SQL}/{name}"
-    names = sorted(os.listdir(path)) if os.path.isdir(path) else [""]
-    texts = []
-    for file in names:
-        with open(os.path.join(path, file) if file else path, encoding="utf-8") as opened:
-            texts.append(opened.read())
-    in_text = quoted(schema).replace("'", "''")
-    return "\n".join(texts).replace("{s}", quoted(schema)).replace("{q}", in_text)
+    names = [f"{name}/{file}" for file in sorted(os.listdir(path))] if os.path.isdir(path) else [name]
+    text = "\n".join(statement(each.removesuffix(".sql")) for each in names)
+    return text.replace("{s}", quoted(schema)).replace("{q}", quoted(schema).replace("'", "''"))
 
 
 def texts(step: Migration, schema: str) -> list[str]:
     """Return the SQL of one step, which ends with the version that the queue has then."""
-    note = (
-        f"INSERT INTO {quoted(schema)}.meta (version, serves, space, system) "  # noqa: S608 - a quoted name
-        f"SELECT {step.version}, {step.serves}, substr(md5(random()::text || clock_timestamp()), 1, 12), "
-        "c.system_identifier::text FROM pg_control_system() c\n"
-        "    ON CONFLICT (one) DO UPDATE SET version = excluded.version, serves = excluded.serves;"
-    )
+    note = script("note_version.sql", schema)
+    note = note.replace("{version}", str(step.version)).replace("{serves}", str(step.serves))
     return [*(script(name, schema) for name in step.files), note]
 
 
@@ -96,12 +88,13 @@ def bring_up(database: Database, settings: Mapping[str, object]) -> list[int]:
     for turn in range(TURNS):
         try:
             with database.connect() as session:
-                done = _migrate(session, database.address)
+                session.ends = time.monotonic() + UPKEEP
+                done = _migrate(session, database)
                 if settings:
-                    _set(session, database.address, settings)
+                    _set(session, database, settings)
                 return done
         except psycopg.Error as error:
-            if error.sqlstate not in (IN_USE, *AHEAD) or (turn == TURNS - 1 and error.sqlstate in AHEAD):
+            if error.sqlstate not in (IN_USE, *AHEAD):
                 raise translate(error, database.address) from error
             if turn == TURNS - 1:
                 message = "the queue's tables were in use all the time; nothing was changed"
@@ -114,77 +107,57 @@ def missing(database: Database) -> list[Migration]:
     """Return the steps that are to be taken. Changes nothing."""
     try:
         with database.connect() as session:
-            version = _version(session, database.address)
+            version = _version(session, database)
     except psycopg.Error as error:
         raise translate(error, database.address) from error
     return [step for step in MIGRATIONS if step.version > version]
 
 
-def _run(session: Session, sql: str) -> None:
-    session.execute(sql.encode())
+def _run(session: Session, database: Database, sql: str, **values: object) -> list[Row]:
+    cursor = session.execute(database.text(sql), values or None)
+    return cursor.fetchall() if cursor.description else []
 
 
-def _meta_of(address: PostgresAddress) -> str:
-    return f"{quoted(address.schema)}.meta"
-
-
-def _version(session: Session, address: PostgresAddress) -> int:
+def _version(session: Session, database: Database) -> int:
     """Return the version of the queue; 0 if there is none."""
-    table = _meta_of(address)
-    if session.execute("SELECT to_regclass(%s) IS NOT NULL", [table]).fetchall() == [(True,)]:
-        rows = session.execute(f"SELECT version FROM {table}".encode()).fetchall()  # noqa: S608 - a quoted name
-        return int(rows[0][0]) if rows else 0
-    return 0
+    if _run(session, database, statement("has_meta"), table=f"{database.schema}.meta") == [(False,)]:
+        return 0
+    rows = _run(session, database, "SELECT m.version FROM {s}.meta m")
+    return int(rows[0][0]) if rows else 0
 
 
-def _migrate(session: Session, address: PostgresAddress) -> list[int]:
+def _migrate(session: Session, database: Database) -> list[int]:
     """Take the missing steps in one transaction, and return their versions."""
     if session.info.server_version < OLDEST_SERVER:
         number = session.info.server_version // 10000
         raise Storage(f"the server is PostgreSQL {number}; 13 is the oldest that will do")
-    done = []
     with session.transaction():
-        _run(session, PINNED)
-        _run(session, f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'")
-        _run(session, "SET LOCAL statement_timeout = 0")
-        session.ends = None
-        there = session.execute("SELECT to_regnamespace(%s) IS NOT NULL", [quoted(address.schema)]).fetchall()
-        if there == [(False,)]:
-            _run(session, f"CREATE SCHEMA {quoted(address.schema)}")
-        version = _version(session, address)
+        for sql in (PINNED, f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'", "SET LOCAL statement_timeout = 0"):
+            _run(session, database, sql)
+        version = _version(session, database)
         if 0 < version < FIRST_VERSION:
-            raise _unreleased(address)
-        if version and version < MIGRATIONS[-1].version:
-            # Another upgrade waits here, and finds its steps taken.
-            _run(session, f"SELECT 1 FROM {_meta_of(address)} FOR UPDATE")  # noqa: S608
-            version = _version(session, address)
-        for step in MIGRATIONS:
-            if step.version > version:
-                for text in texts(step, address.schema):
-                    _run(session, text)
-                done.append(step.version)
-        _begin_era(session, address)
-    return done
+            raise _unreleased(database.address)
+        if version:  # another upgrade waits here, and finds its steps taken
+            _run(session, database, "SELECT 1 FROM {s}.meta FOR UPDATE")
+            version = _version(session, database)
+        elif _run(session, database, "SELECT to_regnamespace(%(schema)s) IS NULL", schema=database.schema) == [(True,)]:
+            _run(session, database, "CREATE SCHEMA {s}")
+        steps = [step for step in MIGRATIONS if step.version > version]
+        for text in (text for step in steps for text in texts(step, database.address.schema)):
+            session.execute(text.encode())
+        # The lines of another cluster come first: it numbered its transactions from its own start.
+        for (era,) in _run(session, database, statement("begin_era")):
+            _run(session, database, f"ALTER TABLE {{s}}.event ALTER COLUMN era SET DEFAULT {int(era)}")
+    return [step.version for step in steps]
 
 
-def _begin_era(session: Session, address: PostgresAddress) -> None:
-    """Put the lines of another cluster first, which numbered its transactions from its own start."""
-    sql = (
-        f"UPDATE {_meta_of(address)} m SET era = m.era + 1, system = c.system_identifier::text "  # noqa: S608
-        "FROM pg_control_system() c WHERE m.system <> c.system_identifier::text RETURNING m.era"
-    )
-    for (era,) in session.execute(sql.encode()).fetchall():
-        _run(session, f"ALTER TABLE {quoted(address.schema)}.event ALTER COLUMN era SET DEFAULT {int(era)}")
-
-
-def _set(session: Session, address: PostgresAddress, settings: Mapping[str, object]) -> None:
+def _set(session: Session, database: Database, settings: Mapping[str, object]) -> None:
     """Change these settings. A table of settings keeps the keys that are not named."""
-    table = _meta_of(address)
-    rows = session.execute(f"SELECT config FROM {table}".encode()).fetchall()  # noqa: S608 - a quoted name
-    known = json.loads(rows[0][0]) if rows[0][0] else {}
+    ((config,),) = _run(session, database, "SELECT m.config FROM {s}.meta m")
+    known = json.loads(config) if config else {}
     tables = {key: {**known.get(key, {}), **value} for key, value in settings.items() if isinstance(value, Mapping)}
-    config = as_json({**known, **settings, **tables})
-    session.execute(f"UPDATE {table} SET config = %s".encode(), [config])  # noqa: S608
+    changed = as_json({**known, **settings, **tables})
+    _run(session, database, "UPDATE {s}.meta SET config = %(config)s", config=changed)
 
 
 # -- opening ---------------------------------------------------------------------------------------

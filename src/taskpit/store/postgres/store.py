@@ -18,7 +18,7 @@ from taskpit.decode import amount
 from taskpit.errors import Invalid, Lost, TaskpitError, TooLarge
 from taskpit.layouts.layout import check_word, check_worker
 from taskpit.model import Claim, End, Lock, Said, Task, Want, worker_type
-from taskpit.store.port import Info, Lapse
+from taskpit.store.port import Info, Lapse, Mend
 from taskpit.store.postgres import schema
 from taskpit.store.postgres.address import PostgresAddress
 from taskpit.store.postgres.archive import Archive
@@ -26,7 +26,6 @@ from taskpit.store.postgres.changelog import Changelog
 from taskpit.store.postgres.contact import ContactKeeper
 from taskpit.store.postgres.database import Database, Row
 from taskpit.store.postgres.listen import Listener
-from taskpit.store.postgres.look import Looking
 from taskpit.store.postgres.opening import leave_address, leave_place, papers_of
 from taskpit.store.postgres.rows import (
     PLAIN,
@@ -70,7 +69,7 @@ class ServerClock(Clock):
         return time.time() + self.ahead
 
 
-class PostgresStore(Looking, Changelog, Upkeep, Files):
+class PostgresStore(Files, Changelog, Upkeep):
     """A queue in a schema of a database."""
 
     def __init__(
@@ -328,6 +327,12 @@ class PostgresStore(Looking, Changelog, Upkeep, Files):
         """Note the queue in its papers, unless a person named the folder. A copy of the queue leaves them alone."""
         if self._home:
             leave_place(self._papers, self._home)
+
+    def archive(self, older: float, *, dry_run: bool = False) -> list[Mend]:
+        """Move done tasks that ended so many seconds ago to files, where they are still found."""
+        if not dry_run:
+            self._own_papers()
+        return self._archive.put_away(self._ask, older, dry_run=dry_run)
 
     def _leave(self, member: PostgresMember) -> None:
         with self._turn:

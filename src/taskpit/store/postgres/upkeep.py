@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from taskpit.clock import iso
 from taskpit.store.port import Mend
-from taskpit.store.postgres.archive import Archive
 from taskpit.store.postgres.base import Base
 from taskpit.store.postgres.rows import as_json, read_task, task_item
 from taskpit.text import one_line
@@ -26,8 +25,6 @@ OLD = 300.0
 
 class Upkeep(Base):
     """The part of the store that sweeps and the doctor use."""
-
-    _archive: Archive
 
     def mend(self, *, dry_run: bool = False) -> list[Mend]:  # noqa: ARG002
         """Repair nothing: a transaction leaves nothing unfinished."""
@@ -70,15 +67,6 @@ class Upkeep(Base):
         """Clean hot tables with many dead rows now, instead of when the server gets to it."""
         for (table,) in self._ask("dirty", schema=self.address.schema, hot=list(HOT), dead=DEAD):
             self.database.execute(f"VACUUM (SKIP_LOCKED) {{s}}.{table}", slow=True)
-
-    def archive(self, older: float, *, dry_run: bool = False) -> list[Mend]:
-        """Move done tasks that ended so many seconds ago to files, where they are still found."""
-        if not dry_run:
-            self._own_papers()
-        return self._archive.put_away(self._ask, older, dry_run=dry_run)
-
-    def _own_papers(self) -> None:
-        raise NotImplementedError
 
     def note(self, task_id: str, text: str, worker: str) -> None:
         """Add a note to a task, and a line to the changelog."""

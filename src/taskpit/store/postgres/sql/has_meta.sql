@@ -1,0 +1,1 @@
+SELECT to_regclass(%(table)s) IS NOT NULL
