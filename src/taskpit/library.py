@@ -27,11 +27,11 @@ from taskpit.nonces import own
 from taskpit.policy import check_end, checked
 from taskpit.queue import Queue as Verbs
 from taskpit.rules import check_mode
+from taskpit.run.attempt import crashed, end_claim, fate
 from taskpit.run.pool import Pool
 from taskpit.run.pool_options import PoolOptions, PoolReport, Show
 from taskpit.run.process import run_check
 from taskpit.run.run_directory import end_commands_of
-from taskpit.run.slot import crashed, end_claim, fate
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

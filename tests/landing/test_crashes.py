@@ -20,6 +20,7 @@ from ground import Ground, git, read, write
 from rotation import part
 from shims import Shim
 from waits import until
+from workshop import work
 
 from taskpit.errors import TaskpitError
 from taskpit.keeper import sweep
@@ -32,7 +33,6 @@ from taskpit.queue import Queue
 from taskpit.run.pool_options import PoolOptions
 from taskpit.run.run_directory import RunPlaces
 from taskpit.run.runner import Run
-from taskpit.run.slot import work
 
 #: What counts as a place to die: our git calls and what changes the queue.
 PLACES = frozenset((*CHANGES, "git"))

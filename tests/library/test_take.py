@@ -222,7 +222,7 @@ def test_a_person_can_cancel_it(queue, monkeypatch):
 
 def test_an_end_that_cannot_be_written_is_told(queue, monkeypatch):
     task_id = queue.add("no disk")
-    monkeypatch.setattr("taskpit.run.slot.FIRST_PAUSE", 0.0)
+    monkeypatch.setattr("taskpit.run.attempt.FIRST_PAUSE", 0.0)
     finish = queue.store.finish
 
     def refuse(_ends):
@@ -283,7 +283,7 @@ def test_a_claim_that_is_not_renewed_for_a_whole_lease_is_told_as_lost_until_it_
 @pytest.mark.parametrize("refusal", [Denied("the token is over"), TaskpitError("HTTP 500")])
 def test_an_end_that_is_refused_is_told_with_the_reason_and_what_is_next(queue, monkeypatch, refusal):
     task_id = queue.add("refused")
-    monkeypatch.setattr("taskpit.run.slot.FIRST_PAUSE", 0.0)
+    monkeypatch.setattr("taskpit.run.attempt.FIRST_PAUSE", 0.0)
 
     def refuse(_ends):
         raise refusal
@@ -295,7 +295,7 @@ def test_an_end_that_is_refused_is_told_with_the_reason_and_what_is_next(queue, 
 
 def test_trouble_of_a_gateways_own_makes_no_failure_of_what_is_done(queue, monkeypatch):
     task_id = queue.add("done")
-    monkeypatch.setattr("taskpit.run.slot.FIRST_PAUSE", 0.0)
+    monkeypatch.setattr("taskpit.run.attempt.FIRST_PAUSE", 0.0)
     finish, asked = queue.store.finish, []
 
     def refuse_once(ends):

@@ -21,7 +21,7 @@ from taskpit.history import SAID_BY_WORKERS
 from taskpit.landing import reviewer, values
 from taskpit.model import Done, End, Event, Result, Said, State, Task, Verdict, Want
 from taskpit.queue import Queue
-from taskpit.run.slot import WORDS
+from taskpit.run.attempt import WORDS
 from taskpit.serve import app as apps
 from taskpit.serve.serving import GatewayServer, ServeOptions
 from taskpit.serve.tokens import TokenRefused, Tokens

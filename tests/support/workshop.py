@@ -12,10 +12,11 @@ from waits import PATIENCE, until
 from taskpit import trust
 from taskpit.model import Task
 from taskpit.queue import Queue
+from taskpit.run.attempt import Attempt, perform
 from taskpit.run.pool_options import PoolOptions
 from taskpit.run.run_directory import RunPlaces
 from taskpit.run.runner import Run
-from taskpit.run.slot import work
+from taskpit.run.steps import WORK
 from taskpit.store.opening import init
 
 #: No lease ends by itself, however busy the machine.
@@ -51,6 +52,11 @@ def read_pid(path, *processes):
         return int(text) if text.endswith("\n") else 0
 
     return until(read, *processes)
+
+
+def work(queue, run, runner, options, lay_down, **more):
+    """Run one claim to its end, as a slot does."""
+    return perform(Attempt(queue, run, runner, options), WORK, lay_down, **more)
 
 
 class Pit:

@@ -17,7 +17,7 @@ from taskpit.errors import Storage
 from taskpit.held_directories import NotADirectory
 from taskpit.model import Done, Failed, Retry, State, Task
 from taskpit.queue import Queue
-from taskpit.run import heartbeat, slot
+from taskpit.run import attempt, heartbeat, pool
 from taskpit.run.pool import Pool
 from taskpit.run.pool_options import PoolOptions, Show
 from taskpit.run.run_directory import RunDirectory, prune
@@ -70,7 +70,7 @@ def test_a_task_is_shown_as_claimed_after_what_it_needs_is_shown_as_done(pit, mo
     begun, shown, seen = threading.Event(), threading.Event(), []
 
     def late(*args, **kwargs):
-        over = slot.work(*args, **kwargs)
+        over = attempt.perform(*args, **kwargs)
         if over.claim.task.id == first:
             assert begun.wait(PATIENCE)  # its end is published, and heard of only when the other has begun
         return over
@@ -89,7 +89,7 @@ def test_a_task_is_shown_as_claimed_after_what_it_needs_is_shown_as_done(pit, mo
             assert shown.wait(PATIENCE)  # its own end comes after the other's
         return Done()
 
-    monkeypatch.setattr("taskpit.run.pool.work", late)
+    monkeypatch.setattr(pool, "perform", late)
     Pool(pit.queue, runner, PoolOptions(until_empty=True, slots=2), Order()).run()
 
     assert seen == [(first, "claimed"), (first, "done"), (last, "claimed"), (last, "done")]
@@ -201,8 +201,8 @@ def refuse_to_finish(monkeypatch, pit, refused, error=None):
         return finish(claim, outcome)
 
     monkeypatch.setattr(pit.queue, "finish", refusing)
-    monkeypatch.setattr(slot, "TRIES", 1)
-    monkeypatch.setattr(slot, "LONGEST_PAUSE", 0.1)
+    monkeypatch.setattr(attempt, "TRIES", 1)
+    monkeypatch.setattr(attempt, "LONGEST_PAUSE", 0.1)
 
 
 def test_a_result_waits_for_room_and_nothing_is_begun_meanwhile(pit, monkeypatch):
@@ -236,7 +236,7 @@ def test_a_result_waits_for_room_and_nothing_is_begun_meanwhile(pit, monkeypatch
 def test_a_pool_ends_when_there_is_no_room_for_a_result(pit, monkeypatch):
     ids = pit.put("first", "second", "third")
     refuse_to_finish(monkeypatch, pit, lambda _task: True)
-    monkeypatch.setattr(slot, "WAIT_FOR_ROOM", 0.3)
+    monkeypatch.setattr(attempt, "WAIT_FOR_ROOM", 0.3)
     ran = []
     report, show = run_pool(pit, lambda claim, _run: ran.append(claim.task.id) or Done(output="dear"), slots=1)
     assert ran == ids[:1]

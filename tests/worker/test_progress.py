@@ -11,11 +11,11 @@ import sys
 from waits import PATIENCE
 
 from taskpit.model import Claim, Task
+from taskpit.run.attempt import ClaimEnd
 from taskpit.run.pool_display import Lines, PoolBoard, is_drawn
 from taskpit.run.pool_options import Survey
 from taskpit.run.run_directory import RunDirectory
 from taskpit.run.runner import Run
-from taskpit.run.slot import Over
 from taskpit.store.port import Mend
 from taskpit.text import fit, last_lines, plain
 
@@ -28,7 +28,7 @@ def test_lines_are_plain():
     out = io.StringIO()
     show = Lines(out)
     show.claimed(a_claim("evil \x1b[31mtitle\x1b]0;x\x07"))
-    show.over(Over(claim=a_claim(), word="done", seconds=1.5))
+    show.over(ClaimEnd(claim=a_claim(), word="done", seconds=1.5))
     show.mended(Mend(kind="reclaimed", what="0007", details="snake-9 is dead"))
     lines = [line[9:] for line in out.getvalue().splitlines()]
     assert not is_drawn(out, {})
@@ -57,7 +57,7 @@ def test_the_board_is_redrawn_in_place_and_the_cursor_comes_back(tmp_path):
     board.claimed(run.claim)
     survey = Survey(done=0, failed=0, claimed=1, ready=3, held=1, coming=4)
     board.look({"snake-1": run}, survey)
-    board.over(Over(claim=a_claim(), word="done", seconds=1.0))
+    board.over(ClaimEnd(claim=a_claim(), word="done", seconds=1.0))
     board.look({}, survey)
     board.close()
     run.bell.close()

@@ -9,16 +9,16 @@ import threading
 
 import pytest
 from waits import PATIENCE, Leap
-from workshop import alive, read_pid
+from workshop import alive, read_pid, work
 
 from taskpit import fs, held_directories
 from taskpit.model import Card, Claim, Done, Failed, Result, Split, State, Task, Try, Verdict
 from taskpit.queue import Queue
-from taskpit.run import process, slot
+from taskpit.run import attempt, process
+from taskpit.run.attempt import fate
 from taskpit.run.pool_options import PoolOptions
 from taskpit.run.run_directory import RunPlaces
 from taskpit.run.runner import CannotRun, CommandRunner, Run
-from taskpit.run.slot import fate, work
 from taskpit.store.memory import MemoryStore
 
 
@@ -158,7 +158,7 @@ def test_tempfail_is_tried_again_and_spends_nothing(pit):
 
 def test_what_asks_again_and_again_to_be_tried_later_waits_longer_each_time(pit, monkeypatch):
     """It was run every few seconds, all night: each run may cost."""
-    monkeypatch.setattr(slot, "pause", lambda _config, attempt: 100.0 * attempt)
+    monkeypatch.setattr(attempt, "pause", lambda _config, attempt: 100.0 * attempt)
     (task,) = pit.put("not now")
     waits = []
     for _ in range(3):

@@ -14,9 +14,9 @@ from taskpit import keeper
 from taskpit.errors import TaskpitError
 from taskpit.model import Said
 from taskpit.race import RACER_OF
+from taskpit.run.attempt import fate
 from taskpit.run.pool_options import survey
 from taskpit.run.run_directory import end_commands_of, prune
-from taskpit.run.slot import fate
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

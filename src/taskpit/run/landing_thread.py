@@ -19,9 +19,9 @@ from taskpit.model import Claim, End, Evidence
 from taskpit.queue import Queue
 from taskpit.run import process
 from taskpit.run.allowed import allowed
+from taskpit.run.attempt import ClaimEnd, word_of
 from taskpit.run.process import SHELL, run_check
 from taskpit.run.sandbox import Sandbox
-from taskpit.run.slot import Over, word_of
 from taskpit.store.port import Member
 
 #: How often it looks whether something was approved elsewhere.
@@ -197,7 +197,7 @@ class LandingThread:
 
     def _over(self, claim: Claim, end: End, began: float) -> bool:
         """The pool hears how it ended; whether that was the task's end."""
-        over = Over(claim=claim, word=word_of(end), details=end.details, seconds=time.monotonic() - began)
+        over = ClaimEnd(claim=claim, word=word_of(end), details=end.details, seconds=time.monotonic() - began)
         self._inbox.put(("", over))
         return end.result is not None
 

@@ -26,6 +26,7 @@ from taskpit.race import RACER_OF
 from taskpit.rules import suits
 from taskpit.run.agent_limits import gate_for
 from taskpit.run.allowed import without_secrets
+from taskpit.run.attempt import Attempt, ClaimEnd, perform
 from taskpit.run.budget import pause_if_spent
 from taskpit.run.heartbeat import Heartbeat
 from taskpit.run.log_stream import LogStream, LogStreams, is_elsewhere
@@ -33,7 +34,7 @@ from taskpit.run.pool_options import PoolReport, Survey, survey
 from taskpit.run.process import make_room, serving
 from taskpit.run.run_directory import GroupNote, RunPlaces, programs
 from taskpit.run.runner import Run
-from taskpit.run.slot import Over, work
+from taskpit.run.steps import WORK, review_steps
 from taskpit.store.port import Mend
 
 TYPE_CHECKING = False
@@ -78,6 +79,9 @@ class Short(NamedTuple):
 class Pool:
     """Runs tasks until it is told to stop, or nothing is left."""
 
+    _hungry: bool
+    _woke: float
+
     def __init__(
         self, queue: Queue, runner: Runner, options: PoolOptions, show: Show, reviewer: Runner | None = None
     ) -> None:
@@ -95,6 +99,8 @@ class Pool:
         self._unshown: list[Claim] = []
         self.signals: list[int] = []
         self.error: TaskpitError | None = None
+        #: The first task on which each unexpected exception of ours happened.
+        self._mistakes: dict[str, str] = {}
         self._idle: list[str] = []
         #: The reviewer's name while it has nothing to do, and always.
         self._judges: list[str] = []
@@ -107,14 +113,13 @@ class Pool:
         self._listens = False
         self._closed = False
         self._started = 0
-        self._hungry = True
         self._refused = 0.0
         #: Workers whose results wait for room on the disk: until these are written nobody begins anything.
         self._short: set[str] = set()
         self._awaited = ""
         self._drowned = False
         self._looked = 0.0
-        self._woke = time.monotonic()
+        self._wake()
         self._survey: Survey | None = None
         self._lander: LandingThread | None = None
         self._gate = gate_for(queue, runner)
@@ -499,16 +504,17 @@ class Pool:
         except BaseException as error:  # shown by whoever runs the pool
             self.inbox.put(error)
 
-    def _work(self, worker: str, run: Run, way: Pass) -> Over:
+    def _work(self, worker: str, run: Run, way: Pass) -> ClaimEnd:
         """One task; how its claim ended, whatever happens."""
-        over = Over(claim=run.claim, word="unsaved", details="its thread broke")
+        over = ClaimEnd(claim=run.claim, word="unsaved", details="its thread broke")
         reviews = self._reviews if worker == self._reviewer else None
+        runner, steps = (reviews.runner, review_steps(reviews)) if reviews else (self.runner, WORK)
         try:
-            over = work(
-                *(self.queue, run, reviews.runner if reviews else self.runner, self.options),
-                lay_down=lambda: self._heartbeat.drop(worker),
-                short=lambda why: self._is_short(worker, run, why),
-                job=reviews.judge if reviews else None,
+            over = perform(
+                Attempt(self.queue, run, runner, self.options),
+                steps,
+                lambda: self._heartbeat.drop(worker),
+                lambda why: self._is_short(worker, run, why),
             )
         except Exception as error:
             over = over.replace(details=f"{type(error).__name__}: {error}")
@@ -556,7 +562,7 @@ class Pool:
         match news:
             case signal.Signals():
                 self._signalled(news)
-            case ("", Over() as over):
+            case ("", ClaimEnd() as over):
                 self._landed(over)
             case BaseException():
                 raise news
@@ -573,7 +579,7 @@ class Pool:
             case _:
                 self.show.say(str(news))
 
-    def _ended(self, worker: str, over: Over) -> None:
+    def _ended(self, worker: str, over: ClaimEnd) -> None:
         del self._doing[worker]
         self._short.discard(worker)
         (self._judges if worker == self._reviewer else self._idle).append(worker)
@@ -581,9 +587,20 @@ class Pool:
         if over.word in ("handed in", "approved"):
             self._land()
         self._count(over)
-        if over.fatal is not None and self.error is None:
-            self.error = over.fatal
-            self.show.say(f"{over.fatal.message}; no further task is claimed")
+        fatal = over.fatal or self._repeated(over)
+        if fatal is not None and self.error is None:
+            self.error = fatal
+            self.show.say(f"{fatal.message}; no further task is claimed")
+
+    def _repeated(self, over: ClaimEnd) -> TaskpitError | None:
+        """Why the pool ends: the same exception of ours, at a second task."""
+        if not over.mistake or self._mistakes.setdefault(over.mistake, over.claim.task.id) == over.claim.task.id:
+            return None
+        both = f"{self._mistakes[over.mistake]} and {over.claim.task.id}"
+        return TaskpitError(
+            f"taskpit failed in the same way on {both}: {over.mistake}",
+            hint=f"`pit why {over.claim.task.id}` shows the trace. Please report it.",
+        )
 
     def _land(self) -> None:
         """What was handed in is landed beside the work."""
@@ -596,14 +613,14 @@ class Pool:
         elif self._lander is not None:
             self._lander.hear()
 
-    def _landed(self, over: Over) -> None:
+    def _landed(self, over: ClaimEnd) -> None:
         """What was handed in has come to an end, or is back: others may have waited for it."""
         self._wake()
         if self._lander is not None:
             self._lander.unheard.discard(over.claim.task.id)
         self._count(over)
 
-    def _count(self, over: Over) -> None:
+    def _count(self, over: ClaimEnd) -> None:
         if RACER_OF in over.claim.task.extra or RACERS in over.claim.task.extra:
             self._heartbeat.look_at_races()
         if over.claim in self._unshown:

@@ -14,9 +14,9 @@ from typing import TextIO
 from taskpit.clock import say_duration
 from taskpit.model import Claim
 from taskpit.policy import REVIEWER
+from taskpit.run.attempt import ClaimEnd
 from taskpit.run.pool_options import PoolReport, Show, Survey
 from taskpit.run.runner import Run
-from taskpit.run.slot import Over
 from taskpit.store.port import Mend
 from taskpit.text import fit, last_lines, one_line
 
@@ -53,7 +53,7 @@ class Lines(Show):
         word = "reviews" if claim.task.hold.startswith(REVIEWER) else "claimed"
         self._line(word, claim.worker, claim.task.id, claim.task.title + again)
 
-    def over(self, over: Over) -> None:
+    def over(self, over: ClaimEnd) -> None:
         """How it ended, after how long."""
         self._line(*over_words(over))
 
@@ -102,7 +102,7 @@ class PoolBoard(Lines):
         if claim.worker not in self._workers:
             self._workers = sorted([*self._workers, claim.worker], key=_by_number)
 
-    def over(self, over: Over) -> None:
+    def over(self, over: ClaimEnd) -> None:
         """Its line leaves the board, upwards."""
         self._tally[over.word] = self._tally.get(over.word, 0) + 1
         super().over(over)
@@ -177,7 +177,7 @@ def _by_number(worker: str) -> tuple[str, int]:
     return base, int(number) if number.isdecimal() else 0
 
 
-def over_words(over: Over) -> tuple[str, str, str, str]:
+def over_words(over: ClaimEnd) -> tuple[str, str, str, str]:
     """Word, worker, task and details of an end."""
     claim = over.claim
     message = ": ".join(filter(None, (MEANINGS.get(over.word, ""), over.details)))

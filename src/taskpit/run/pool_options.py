@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from taskpit.landing.pipe import LandingPipe
     from taskpit.model import Card, Claim, Task
     from taskpit.queue import Queue
+    from taskpit.run.attempt import ClaimEnd
     from taskpit.run.budget import BudgetLimit
     from taskpit.run.runner import Run
     from taskpit.run.sandbox import Sandbox
-    from taskpit.run.slot import Over
     from taskpit.store.port import Mend
 
 # -- how things stand ------------------------------------------------------------------------------
@@ -146,7 +146,7 @@ class PoolOptions(Value, frozen=True, kw_only=True):
 class PoolReport(Value, frozen=True, kw_only=True):
     """What a pool has done."""
 
-    #: How often each word of `Over` was heard.
+    #: How often each word of `ClaimEnd` was heard.
     tally: dict[str, int]
     seconds: float
     #: How many tasks it began; those that are in no tally were handed in and wait.
@@ -165,7 +165,7 @@ class Show:
     def claimed(self, claim: Claim) -> None:
         """A task begins."""
 
-    def over(self, over: Over) -> None:
+    def over(self, over: ClaimEnd) -> None:
         """A task's claim has ended."""
 
     def mended(self, mend: Mend) -> None:

@@ -20,8 +20,8 @@ from taskpit.landing.repository import remove
 from taskpit.landing.values import held
 from taskpit.model import Done, Failed, Release, Retry, Want
 from taskpit.run.agent_limits import gate_for
+from taskpit.run.attempt import RunHands, crashed, what_became
 from taskpit.run.process import CannotRun
-from taskpit.run.slot import RunHands, crashed, what_became
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
