@@ -28,10 +28,10 @@ from taskpit.policy import check_end, checked
 from taskpit.queue import Queue as Verbs
 from taskpit.rules import check_mode
 from taskpit.run.attempt import crashed, end_claim, fate
+from taskpit.run.lost import settle
 from taskpit.run.pool import Pool
 from taskpit.run.pool_options import PoolOptions, PoolReport, Show
 from taskpit.run.process import run_check
-from taskpit.run.run_directory import end_commands_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -261,7 +261,7 @@ class Queue(Verbs):
         deadline = self.clock.monotonic() + wait
         claims = self.claim(name, **wish)
         while not claims:
-            keeper.sweep(self, ended=end_commands_of)  # who comes for nothing has the time to look after the others
+            keeper.sweep(self, ended=settle)  # who comes for nothing has the time to look after the others
             left = max(deadline - self.clock.monotonic(), 0.0)
             claims = self.claim(name, wait=min(left, SWEEP_EVERY), **wish)
             if not claims and self.clock.monotonic() >= deadline:

@@ -6,7 +6,7 @@ Reads the changelog's end and the tasks it names; changes nothing.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from taskpit import pools
@@ -67,6 +67,8 @@ class Report(Value, frozen=True, kw_only=True):
     aside: int = 0
     #: Tasks, seconds and dollars by model where the agent told it, else by worker.
     costs: tuple[tuple[str, int, float, float], ...] = ()
+    #: Runs and tokens by model, else by agent, where the cost in dollars is not known.
+    unknown: tuple[tuple[str, int, float], ...] = ()
     #: When the last pools worked, and why they ended.
     pools: tuple[str, ...] = ()
 
@@ -74,8 +76,17 @@ class Report(Value, frozen=True, kw_only=True):
         """For programs."""
         parts = {name: [row.as_dict() for row in getattr(self, name)] for name, _ in PARTS}
         costs = [dict(zip(("by", "tasks", "seconds", "usd"), cost, strict=True)) for cost in self.costs]
+        unknown = [dict(zip(("by", "runs", "tokens"), row, strict=True)) for row in self.unknown]
         times = {"since": iso(self.since), "until": iso(self.until)}
-        return {**times, **parts, "ready": self.ready, "waiting": self.waiting, "costs": costs, "pools": [*self.pools]}
+        return {
+            **times,
+            **parts,
+            "ready": self.ready,
+            "waiting": self.waiting,
+            "costs": costs,
+            "unknown": unknown,
+            "pools": [*self.pools],
+        }
 
     def headline(self) -> str:
         """The whole in a line."""
@@ -102,9 +113,18 @@ class Report(Value, frozen=True, kw_only=True):
             lines += ["## Cost", "", "| by | tasks | time | dollars |", "|---|---|---|---|"]
             lines += [f"| {by} | {count} | {say_duration(took)} | {usd:.2f} |" for by, count, took, usd in self.costs]
             lines.append("")
+        if self.unknown:
+            lines += ["## Unknown cost", "", *(f"- {sentence}" for sentence in self.unpriced()), ""]
         if self.next_steps():
             lines += ["## Next", "", *(f"- `{step}`" for step in self.next_steps()), ""]
         return "\n".join(lines)
+
+    def unpriced(self) -> list[str]:
+        """Say which runs cost an amount that is not known."""
+        return [
+            f"{by}: {runs} run{'' if runs == 1 else 's'}, {f'{int(tokens)} tokens' if tokens else 'no usage reported'}"
+            for by, runs, tokens in self.unknown
+        ]
 
     def next_steps(self) -> list[str]:
         """The commands that bring on what waits for a person, most wanted first."""
@@ -157,27 +177,44 @@ def _was_brought(events: Sequence[Event]) -> bool:
     )
 
 
-def make_report(queue: Queue, since: float, paid: Sequence[tuple[str, str, float, float]] = ()) -> Report:
+def make_report(
+    queue: Queue,
+    since: float,
+    paid: Sequence[tuple[str, str, float, float]] = (),
+    unknown: Sequence[tuple[str, int, float]] = (),
+) -> Report:
     """How it went since then, and how it stands. `paid` is task, model, seconds and dollars of each run since then that
-    was paid for, whatever came of it: a task that is not among these counts as its result says.
+    was paid for, whatever came of it: a task that is not among these counts as its result says. `unknown` is model,
+    runs and tokens where the cost is not known.
     """
     store, now = queue.store, queue.clock.now()
     ids = dict.fromkeys(event.about for event in newest(store, iso(since))[0] if event.did in _ENDS)
     finished = [card for card in store.read(list(ids)) if card is not None and card.result is not None]
     parts: dict[str, list[ReportRow]] = {name: [] for name, _ in PARTS}
+    spent: dict[str, float] = {}
+    for task_id, _, _, usd in paid:
+        spent[task_id] = spent.get(task_id, 0.0) + usd
     for card in finished:
         if not parent_of(card.task):  # how its race ended is what the task says that they raced for
-            parts[_part(card)].append(_row(card))
+            parts[_part(card)].append(_row(card, spent))
     open_cards = list(cards(store, State.READY, tied=True))
-    parts["needs_you"] = [_row(card) for card in open_cards if status_of(card) is Status.NEEDS_YOU]
-    parts["running"] = [_row(card) for card in cards(store, State.CLAIMED)]
+    parts["needs_you"] = [_row(card, spent) for card in open_cards if status_of(card) is Status.NEEDS_YOU]
+    parts["running"] = [_row(card, spent) for card in cards(store, State.CLAIMED)]
     waiting = sum(1 for card in open_cards if status_of(card) is Status.WAITING)
     ready = store.counts()[State.READY] - waiting - len(parts["needs_you"])
     kept = {name: tuple(rows) for name, rows in parts.items()}
     aside, costs = lately_aside(store.info().papers, since), _costs(finished, paid)
     ended = tuple(record.sentence() for record in pools.last_ended(store.info().papers, since))
     return Report(
-        since=since, until=now, ready=max(ready, 0), waiting=waiting, aside=aside, costs=costs, pools=ended, **kept
+        since=since,
+        until=now,
+        ready=max(ready, 0),
+        waiting=waiting,
+        aside=aside,
+        costs=costs,
+        unknown=tuple(unknown),
+        pools=ended,
+        **kept,
     )
 
 
@@ -188,7 +225,7 @@ def _part(card: Card) -> str:
     return "cancelled" if status_of(card) is Status.CANCELLED else "failed"
 
 
-def _row(card: Card) -> ReportRow:
+def _row(card: Card, spent: Mapping[str, float]) -> ReportRow:
     result = card.result
     text = result.reason if result and result.verdict is Verdict.DONE else reason_of(card)
     what = " ".join(text.split())
@@ -199,7 +236,7 @@ def _row(card: Card) -> ReportRow:
         worker=_author(card),
         attempt=result.attempt if result else card.task.attempts + 1,
         seconds=result.seconds if result else 0.0,
-        usd=amount(result.cost.get("usd")) if result else 0.0,
+        usd=spent.get(card.task.id) or (amount(result.cost.get("usd")) if result else 0.0),
     )
 
 

@@ -306,7 +306,8 @@ def _report(args: Args, context: Context) -> Reply:
     from taskpit.run.budget import Ledger
 
     since, root = past_moment(args.since, queue.clock.now()), queue.store.info().papers
-    report = make_report(queue, since, Ledger(root).since(since) if root else ())
+    ledger = Ledger(root) if root else None
+    report = make_report(queue, since, *((ledger.since(since), ledger.unknown(since)) if ledger else ()))
     text = report.markdown() if args.markdown else lambda: _screen(report, context)
     return Reply(data=report.facts(), text=text)
 
@@ -330,6 +331,8 @@ def _screen(report: Report, context: Context) -> str:
             for by, count, took, _ in report.costs
         ]
         lines += [f"  ${usd:>{wide}.2f}  {text}" for (_, _, _, usd), text in zip(report.costs, parts, strict=True)]
+    if report.unknown:
+        lines += ["", paint("bold", "Unknown cost"), *(f"  {sentence}" for sentence in report.unpriced())]
     if report.next_steps():
         lines += [
             "",

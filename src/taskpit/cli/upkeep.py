@@ -19,7 +19,7 @@ from taskpit.errors import Invalid, TaskpitError, install_hint
 from taskpit.keeper import fix, sweep
 from taskpit.landing.review import pipes, prune, standing
 from taskpit.model import Value
-from taskpit.run.run_directory import end_commands_of
+from taskpit.run.lost import settle
 from taskpit.store.port import Mend
 from taskpit.trust import from_home
 from taskpit.workers import default_worker
@@ -67,7 +67,7 @@ def _sweep(args: Args, context: Context) -> Reply:
     pit sweep
     """
     with ProgressBar(context, "sweeping", turns=True):
-        mends = sweep(context.queue, dry_run=args.dry_run, closely=True, ended=end_commands_of)
+        mends = sweep(context.queue, dry_run=args.dry_run, closely=True, ended=settle)
         if not args.dry_run:
             mends = [*mends, *_publish(context), *_pulls(context), *_pruned(context)]
     data = {"dry_run": args.dry_run, "did": [mend.as_dict() for mend in mends]}
@@ -171,7 +171,7 @@ def _doctor(args: Args, context: Context) -> Reply:
     did = [*lost]
     if args.fix:
         with ProgressBar(context, "mending", turns=True):
-            did += fix(context.queue, dry_run=args.dry_run, ended=end_commands_of)
+            did += fix(context.queue, dry_run=args.dry_run, ended=settle)
     store = context.queue.store
     with ProgressBar(context, "looking", turns=True):
         findings, info = [*store.check(), *_unlanded(context)], store.info()

@@ -28,9 +28,10 @@ from taskpit.run.agent_limits import gate_for
 from taskpit.run.agent_runner import AgentRunner
 from taskpit.run.budget import parse
 from taskpit.run.landing_thread import pipe_for
+from taskpit.run.lost import settle
 from taskpit.run.pool import Pool
 from taskpit.run.pool_options import PoolOptions
-from taskpit.run.run_directory import RunDirectory, end_commands_of
+from taskpit.run.run_directory import RunDirectory
 from taskpit.run.runner import LARGEST_PROMPT, TEMPFAIL, CannotRun, CommandRunner, Run
 from taskpit.run.sandbox import shut_in
 from taskpit.status import Status, status_of
@@ -195,7 +196,7 @@ def rounds(queue: Queue, files: CrewFiles, post: Post) -> int:
             continue
         due = time.monotonic() + post.every
         try:
-            for mend in keeper.sweep(queue, ended=end_commands_of):
+            for mend in keeper.sweep(queue, ended=settle):
                 show.mended(mend)
             if post.role == "keeper":
                 known = _tell_waiting(queue, show, known)
@@ -215,7 +216,7 @@ def _tell_waiting(queue: Queue, show: Pulse, known: set[str]) -> set[str]:
 
 def session(queue: Queue, files: CrewFiles, post: Post) -> int:
     """Its prompt has been run once; the last line says when it wants to be run again, if it does."""
-    for mend in keeper.sweep(queue, ended=end_commands_of):
+    for mend in keeper.sweep(queue, ended=settle):
         print(*pool_display.mend_words(mend), flush=True)
     runner = make_runner(post, files.root)
     gate = gate_for(queue, runner)

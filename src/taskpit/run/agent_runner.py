@@ -33,6 +33,7 @@ from taskpit.run.allowed import allowed
 from taskpit.run.budget import BudgetLimit
 from taskpit.run.preset import Backend, Preset, fill
 from taskpit.run.process import CannotRun, say_exit
+from taskpit.run.run_directory import RunDirectory
 from taskpit.run.runner import ERROR_LINES, LARGEST_PROMPT, OUTPUT_TAIL, Run
 from taskpit.run.transcript import ORDER as SIGNS
 from taskpit.run.transcript import Finding, Transcript, judge
@@ -274,6 +275,14 @@ class AgentRunner:
         steering.offer(
             run.place.path, self.preset.steer or self.preset.protocol or ("resume" if self.preset.resume else "")
         )
+        note = AgentNote(
+            preset=self.preset.name,
+            model=self.model,
+            session=session.session,
+            counted=session.counted if resumed else {},
+            began=self.clock.now(),
+        )
+        fs.write(run.place.agent, json.dumps(note.as_dict()).encode())
         news = _News(run, sessions, session)
         listener = Listener(self.preset, run.place, news, talk)
         try:
@@ -286,7 +295,7 @@ class AgentRunner:
                     run.say(f"changed {fit(plain(path), 200)} (+{added} -{removed})")
             self._hear_usage(run, transcript)
             before = session.counted if resumed else {}
-            run.cost = self._cost(run, transcript, before, session.session)
+            run.cost = cost_of(transcript, self.model, session.session, before, run.where)
             news.counted({key: amount(transcript.facts[key]) or 0.0 for key in transcript.totals})
             if talk is not None and talk.client.question and ended.why != "bell":  # also one that is slow to leave
                 return Ask(question=talk.client.question, wanted="yes; or no, and what to do instead")
@@ -295,7 +304,8 @@ class AgentRunner:
             return Retry(reason=f"the machine has no room for it: {error}", kind="room")
         finally:
             listener.close()
-            _add_to_log(run)
+            add_to_log(run.place)
+            fs.remove(run.place.agent)
         return self._follow_up(run, sessions, outcome)
 
     def _conclude(self, run: Run, ended: process.Ended, transcript: Transcript, *, resumed: bool) -> Outcome | None:
@@ -364,26 +374,6 @@ class AgentRunner:
                 return
             many = self.preset.usage.endswith(".jsonl")
             transcript.hear(data.splitlines(keepends=True) if many else [b" ".join(data.split())])
-
-    def _cost(self, run: Run, transcript: Transcript, before: Mapping[str, object], session: str) -> dict[str, object]:
-        """What it has cost, as it says itself; in dollars by the price of its model, if it says only tokens."""
-        facts: dict[str, float] = {}
-        for key, said in transcript.facts.items():
-            counted = amount(len(said) if isinstance(said, list) else said)
-            if key not in NO_COST and counted is not None and (counted or key != "refused"):
-                since = counted - (amount(before.get(key)) or 0.0)
-                facts[key] = _plain_number(since if key in transcript.totals and since >= 0 else counted)
-        model = model_name(transcript.facts.get("model")) or self.model
-        if facts.get("input_tokens") is not None and "output_tokens" in facts:
-            rest = facts.pop("total_tokens", 0.0) - facts["input_tokens"]  # with what it thought: paid as output
-            facts["output_tokens"] = _plain_number(max(facts["output_tokens"], rest))
-            facts["tokens"] = _plain_number(facts["input_tokens"] + facts["output_tokens"])
-        if "usd" not in facts:
-            known = self.prices(run.where)
-            dollars = next((one for one in (known.dollars(name, facts) for name in (model, self.model)) if one), None)
-            facts |= {"usd": round(dollars, 6)} if dollars is not None else {}
-        said_so = {"model": model, "session": session_name(transcript.facts.get("session")) or session}
-        return {"agent": self.preset.name, **{key: one for key, one in said_so.items() if one}, **facts}
 
     def prices(self, root: str) -> usage.Prices:
         """What is known about prices here."""
@@ -456,13 +446,47 @@ class _News:
             self._run.say(latest)
 
 
-def _add_to_log(run: Run) -> None:
-    """What it printed is in the log, as it was printed: first stderr, then its events."""
-    for path in (run.place.errors, run.place.events):
+class AgentNote(Value, frozen=True, kw_only=True):
+    """Which agent works in a run directory; written before it starts, so that a sweep knows what it cost."""
+
+    preset: Text
+    model: Text = ""
+    session: Text = ""
+    #: What its session had cost before, where the agent counts the whole session.
+    counted: Fields = {}
+    began: float = 0.0
+
+
+def cost_of(
+    transcript: Transcript, model: str, session: str, before: Mapping[str, object], root: str
+) -> dict[str, object]:
+    """Return what a run has cost, as its events tell; in dollars by the price of its model, if they tell only tokens."""
+    facts: dict[str, float] = {}
+    for key, value in transcript.facts.items():
+        counted = amount(len(value) if isinstance(value, list) else value)
+        if key not in NO_COST and counted is not None and (counted or key != "refused"):
+            since = counted - (amount(before.get(key)) or 0.0)
+            facts[key] = _plain_number(since if key in transcript.totals and since >= 0 else counted)
+    named = model_name(transcript.facts.get("model")) or model
+    if facts.get("input_tokens") is not None and "output_tokens" in facts:
+        rest = facts.pop("total_tokens", 0.0) - facts["input_tokens"]  # with its thoughts: paid as output
+        facts["output_tokens"] = _plain_number(max(facts["output_tokens"], rest))
+        facts["tokens"] = _plain_number(facts["input_tokens"] + facts["output_tokens"])
+    if "usd" not in facts:
+        known = usage.load(usage.files(root))
+        dollars = next((one for one in (known.dollars(name, facts) for name in (named, model)) if one), None)
+        facts |= {"usd": round(dollars, 6)} if dollars is not None else {}
+    words = {"model": named, "session": session_name(transcript.facts.get("session")) or session}
+    return {"agent": transcript.preset.name, **{key: word for key, word in words.items() if word}, **facts}
+
+
+def add_to_log(place: RunDirectory) -> None:
+    """Append the agent's output to the log, as it was printed: first stderr, then its events."""
+    for path in (place.errors, place.events):
         try:
             data = fs.tail(path, process.LONGEST_LOG)
             if data:
-                fs.append(run.place.log, data if data.endswith(b"\n") else data + b"\n")
+                fs.append(place.log, data if data.endswith(b"\n") else data + b"\n")
             fs.remove(path)
         except OSError:
             continue  # the log is for people; the verdict does not hang on it

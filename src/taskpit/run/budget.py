@@ -114,6 +114,7 @@ class Ledger:
             "seconds": round(seconds, 3),
             **{key: str(cost[key]) for key in ("agent", "model") if cost.get(key)},
             **({"done": done} if done is not None else {}),
+            **({"unknown": True} if cost.get("agent") and "usd" not in cost else {}),
         }
         self._append(line)
 
@@ -186,6 +187,16 @@ class Ledger:
             )
             for line in runs
         ]
+
+    def unknown(self, when: float) -> list[tuple[str, int, float]]:
+        """The model (else the agent), runs and tokens of the runs since then whose cost in dollars is not known."""
+        found: dict[str, tuple[int, float]] = {}
+        for line in self._lines():
+            if line.get("unknown") and _at(line) >= when:
+                name = str(line.get("model") or line.get("agent"))[:60]
+                runs, tokens = found.get(name, (0, 0.0))
+                found[name] = (runs + 1, tokens + _number(line, "tokens"))
+        return [(name, runs, tokens) for name, (runs, tokens) in sorted(found.items())]
 
     def _lines(self) -> list[dict[str, object]]:
         found = []

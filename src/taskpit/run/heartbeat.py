@@ -15,8 +15,9 @@ from taskpit.errors import TaskpitError
 from taskpit.model import Said
 from taskpit.race import RACER_OF
 from taskpit.run.attempt import fate
+from taskpit.run.lost import settle
 from taskpit.run.pool_options import survey
-from taskpit.run.run_directory import end_commands_of, prune
+from taskpit.run.run_directory import prune
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -170,7 +171,7 @@ class Heartbeat:
         """What was abandoned is given back each time; a look at everything takes no more than a part of the time."""
         began, self._sweep_at = time.monotonic(), self._next_sweep()
         whole = began >= self._look_at
-        mends = keeper.sweep(self._queue, whole=whole, ended=end_commands_of)
+        mends = keeper.sweep(self._queue, whole=whole, ended=settle)
         if whole:
             prune(self._queue.store, max(self._queue.config.compost, 600.0))
             self._look_at = time.monotonic() + LOOK_SHARE * (time.monotonic() - began)

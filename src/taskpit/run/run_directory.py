@@ -6,6 +6,7 @@
     log         what the command printed
     events      what an agent printed to stdout, until it is added to the log
     errors      what it printed to stderr, likewise
+    agent       which agent works here, while it does
     result.md   what the command wants to be published, if it writes it
     artifacts/  files that the command wants to be kept with its task
     done        the command has said `pit done`: the pool checks and ends the claim
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 #: Larger results are cut in the queue and stay whole where they are.
 LARGEST_RESULT = 1024 * 1024
 #: What we write there ourselves, beside a result and, where there is no other place for them, programs.
-FILES = frozenset(("done", "task.md", "prompt.md", "log", "events", "errors", "steer", "told"))
+FILES = frozenset(("done", "task.md", "prompt.md", "log", "events", "errors", "agent", "steer", "told"))
 #: No log is longer: what writes it keeps it shorter.
 LARGEST_LOG = 64 * 1024 * 1024
 
@@ -57,6 +58,7 @@ class RunDirectory:
         self.log = f"{path}/log"
         self.events = f"{path}/events"
         self.errors = f"{path}/errors"
+        self.agent = f"{path}/agent"
         self.result = f"{path}/result.md"
         self.artifacts = f"{path}/artifacts"
         self.done = f"{path}/done"

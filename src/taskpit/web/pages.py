@@ -161,7 +161,9 @@ class Pages:
             raise Invalid("hours is a number from 1 to 9000")
         queue = self.desk.queue
         since, root = queue.clock.now() - int(hours) * 3600.0, queue.store.info().papers
-        found = await self.desk.do(lambda: make_report(queue, since, Ledger(root).since(since) if root else ()))
+        ledger = Ledger(root) if root else None
+        spent = (ledger.since(since), ledger.unknown(since)) if ledger else ()
+        found = await self.desk.do(lambda: make_report(queue, since, *spent))
         return self._page(
             request, "report.html", page="report", report=found, parts=PARTS, hours=int(hours), spans=SPANS
         )

@@ -134,6 +134,11 @@ def spends(session):
         say({"type": "assistant", "message": message, "session_id": session})
 
 
+def spends_and_hangs(session):
+    spends(session)
+    hangs(session)
+
+
 def hangs_after(session):
     leave_child()
     result("All is well.", session)
