@@ -31,7 +31,7 @@ from taskpit.errors import Denied
 from taskpit.model import State, Task
 from taskpit.run import manual
 from taskpit.run.run_directory import reaper_of
-from taskpit.store.remote.wire import LOOKS
+from taskpit.store.http.wire import LOOKS
 
 if TYPE_CHECKING:
     from taskpit.model import Card, Claim
@@ -86,7 +86,7 @@ TABLE: dict[str, tuple[Reach, Reach, Reach, Reach]] = {
     **dict.fromkeys(
         (
             *("answer", "tell", "approve", "take_over", "take_back", "pause", "resume", "doctor --fix", "archive"),
-            *("lessons --edit", "trust", "token", "serve", "crew"),
+            *("lessons --edit", "trust", "serve", "crew"),
         ),
         (Reach.NEVER, Reach.NEVER, Reach.NEVER, Reach.NEVER),
     ),
@@ -103,7 +103,7 @@ TOKEN_VERBS: dict[str, frozenset[str]] = {
     "work": frozenset(
         (
             *LOOKS,
-            *("allot", "vet", "claim", "turn", "drop", "renew", "finish", "join", "leave", "note", "record"),
+            *("allot", "vet", "claim", "wait", "renew", "finish", "join", "leave", "note", "record"),
             *("lock", "relock", "unlock", "lapsed", "mend", "compost"),
             *("keep_log", "add_log", "end_log", "keep_artifact"),
         )

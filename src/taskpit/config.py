@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from taskpit.clock import LAST, duration
 from taskpit.errors import Invalid
 from taskpit.model import Value
 from taskpit.text import did_you_mean
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
 
 DAY = 86400.0
 

@@ -18,7 +18,7 @@ from taskpit.errors import Denied, Invalid
 from taskpit.library import Queue
 from taskpit.mcp.tools import ToolCalls
 from taskpit.serve import rights
-from taskpit.serve.tokens import Grant
+from taskpit.store.http.tokens import Grant
 
 PIT = f'"{sys.executable}" -m taskpit'
 NEVER = "never never never never"
@@ -45,7 +45,7 @@ LIMITED = {
     **dict.fromkeys(("init", "setup", "convert", "add", "every", "import"), "any any any never"),
     **dict.fromkeys(("claim", "lock", "pipe", "work", "notify"), "any any any never"),
     **dict.fromkeys(("answer", "tell", "approve", "take_over", "take_back", "pause", "resume"), NEVER),
-    **dict.fromkeys(("doctor --fix", "lessons --edit", "archive", "trust", "token", "serve"), NEVER),
+    **dict.fromkeys(("doctor --fix", "lessons --edit", "archive", "trust", "serve"), NEVER),
     "crew": NEVER,
 }
 #: Words that make a whole command of a verb that a worker's run may not use on the task 0001 of a person.
@@ -67,7 +67,6 @@ COMMANDS = {
     "resume": "resume",
     "archive": "archive",
     "trust": "trust --yes",
-    "token": "token list",
     "serve": "serve",
     "crew": "crew up",
     "doctor --fix": "doctor --fix",

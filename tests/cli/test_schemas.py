@@ -33,7 +33,7 @@ def test_a_verb_for_the_eye_refuses_programs(pit, verb):
 
 
 #: Verbs that need processes of their own: what they print is judged where those are.
-ELSEWHERE = {"bench", "board", "mcp", "notify", "review", "diff", "serve"}  # tests/bench, tests/web, tests/hooks, ...
+ELSEWHERE = {"bench", "board", "mcp", "notify", "review", "diff"}  # tests/bench, tests/web, tests/hooks, ...
 
 DAY = """
     init pit | add one --check true | add two --needs 1 --tag web | add three | edit 3 --priority 2 | list
@@ -49,7 +49,7 @@ DAY = """
     work --dry-run -- true {id} | work --max-tasks 1 -- true | search one | status -f --for 0.01s | status | crew down
     setup claude | setup claude --check | setup claude --remove | setup claude codex | setup gemini --print
     every 7:00 chores | every | report | archive | completion fish | export -o all.jsonl | convert box --layout mailbox
-    token add ann --tag web --expires 30d | token list | token revoke ann | -C box import all.jsonl
+    serve token add ann --tag web --expires 30d | serve token list | serve token revoke ann | -C box import all.jsonl
 """
 WORK_ITEMS = """
     init items --layout activities | -C items add item | -C items add part --parent WI-001

@@ -35,7 +35,6 @@ USES = {
     "search": ("x",),
     "setup": ("claude",),
     "hook": ("stop",),
-    "token": ("list",),
 }
 #: Verbs that do without a queue.
 ALONE = {"init", "demo", "bench", "completion", "setup", "hook", "roles", "notify"}

@@ -13,8 +13,8 @@ from pits import CONFIG
 from rotation import examples
 
 from taskpit.queue import Queue
-from taskpit.serve.serving import papers_of
-from taskpit.serve.tokens import Tokens
+from taskpit.serve.server import papers_of
+from taskpit.store.http.tokens import Tokens
 from taskpit.testing import StoreContract
 
 

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import http.client
-import json
 import os
 import threading
 import time
@@ -21,12 +18,12 @@ from taskpit.clock import Clock
 from taskpit.errors import Lost, Storage, TaskpitError, Unavailable, Unknown
 from taskpit.model import Claim, End, Result, Said, State, Task, Verdict, Want
 from taskpit.queue import Queue
-from taskpit.serve import gateway as gateways
-from taskpit.serve.batches import Batch
-from taskpit.serve.tokens import Tokens
+from taskpit.serve import line as lines
+from taskpit.serve.calls import Batch
+from taskpit.store.http import connection as connections
+from taskpit.store.http import wire
+from taskpit.store.http.tokens import Tokens
 from taskpit.store.opening import init, open_store
-from taskpit.store.remote import connection as connections
-from taskpit.store.remote import polling, wire
 
 LEASE = 60.0
 LONG = bool(os.environ.get("TASKPIT_LONG"))
@@ -124,22 +121,13 @@ def test_an_answer_lost_with_its_gateway_is_found_by_the_next(remote, cutter, se
     fresh.close()
 
 
-@pytest.mark.parametrize("waits", [False, True])
-def test_what_was_claimed_for_a_caller_that_lost_patience_is_found_by_its_next_claim(served, cutter, waits):
-    """Its gateway was killed before it answered, and another came when the call was given up: the claim was nobody's
-    until a gateway's grace was over. Also where the call stood in line."""
-    served.queue.store.put(tasks(1, 2)[: 1 - waits])
+def test_what_was_claimed_for_a_caller_that_lost_patience_is_found_by_its_next_claim(served, cutter):
+    """Its gateway was killed before it answered, and another came when the call was given up."""
+    served.queue.store.put(tasks(1))
     remote, want = cutter.store(served.owner, patience=0.2), Want(worker="ann", lease=LEASE)
-    if waits:
-        assert remote.claim(want) == []
-        remote.wait(0.0)
-        in_line(served, 1)
     cutter.swallow, cutter.port = 1, 1  # the answer is lost, and whoever asks again finds nobody
-    if waits:
-        add(served, 1)
-    else:
-        with pytest.raises(Unknown):
-            remote.claim(want)
+    with pytest.raises(Unknown):
+        remote.claim(want)
     until(lambda: served.queue.store.counts()[State.CLAIMED] == 1)
     (card,) = served.queue.store.page(State.CLAIMED).cards
     until(lambda: remote._unanswered)
@@ -232,15 +220,14 @@ def test_a_proxy_that_cuts_what_is_silent_is_not_noticed(served, cutter, monkeyp
     """It cuts after a second, waits are 0.4 seconds long: as 25 are to its 60."""
     assert wire.LONGEST_POLL * 2 < 60
     assert connections.STALE < 60
-    for module in (wire, polling):
-        monkeypatch.setattr(module, "LONGEST_POLL", 0.4)
+    monkeypatch.setattr(wire, "LONGEST_POLL", 0.4)
     cutter.idle = 1.0
     store = cutter.store(served.owner)
     want = Want(worker="ann", lease=LEASE)
     assert store.claim(want) == []
     over = time.monotonic() + 2.0
     while time.monotonic() < over:
-        assert store.wait(0.5) is False
+        store.wait(0.5)
     cuts = cutter.cuts
     add(served, 1)
     assert store.wait(PATIENCE)
@@ -303,94 +290,103 @@ def test_a_stranger_is_told_apart_and_no_redirect_is_followed(served, cutter, to
 
 
 def in_line(served, count):
-    until(lambda: served.gateway.waiting is not None and len(served.gateway.waiting) == count)
+    until(lambda: len(served.gateway.line) == count)
 
 
-def test_first_come_first_served_and_nobody_else_is_woken(served):
-    with contextlib.ExitStack() as ends:
-        stores = [ends.enter_context(contextlib.closing(served.store())) for _ in range(6)]
-        for number, store in enumerate(stores):
-            assert store.claim(Want(worker=f"w{number}", lease=LEASE)) == []
-            store.wait(0.0)
-            in_line(served, number + 1)
-        asked = []
-        claim = served.gateway.store.claim
-        served.gateway.store.claim = lambda want: asked.append(want.worker) or claim(want)
-        add(served, 1, 2)
-        assert stores[0].wait(PATIENCE)
-        assert stores[1].wait(PATIENCE)
-        in_line(served, 4)
-
-        assert [one.task.id for one in stores[0].claim(Want(worker="w0", lease=LEASE))] == ["0001"]
-        assert [one.task.id for one in stores[1].claim(Want(worker="w1", lease=LEASE))] == ["0002"]
-        # Where one got something, the next two are asked for: w2 after the first task, w3 if the second came later.
-        assert set(asked) <= {"w0", "w1", "w2", "w3"}
+def stand(served, store, worker, count=1):
+    """This worker waits, as one of so many."""
+    want = Want(worker=worker, lease=LEASE)
+    until(lambda: store.claim(want) == [] and not store.wait(0.2))
+    in_line(served, count)
 
 
-def test_who_hangs_up_leaves_the_line_and_takes_nothing(served, cutter):
+class Quiet:
+    """A store that tells nothing by itself."""
+
+    def wait(self, timeout):
+        return False
+
+
+def in_a_line(act):
+    """Six workers of one wish and one of another in a line; `act` is given the line, the wish and those who wait."""
+
+    async def run():
+        line, want = lines.Line(Quiet(), personal=False), Want(worker="w", lease=LEASE)
+        gone = [asyncio.Event() for _ in range(7)]
+        waits = []
+        for event, wish in zip(gone, [want] * 6 + [want.replace(tags=("x",))], strict=True):
+            waits.append(asyncio.ensure_future(line.wait(wish, 0, PATIENCE, event.wait)))
+            await asyncio.sleep(0)
+        async for woken in act(line, want, gone):
+            await asyncio.sleep(0.05)
+            assert [number for number, wait in enumerate(waits) if wait.done()] == woken
+        line.close()
+        await asyncio.gather(*waits)
+
+    asyncio.run(run())
+
+
+def test_first_come_first_served_and_nobody_else_is_woken(monkeypatch):
+    monkeypatch.setattr(lines, "LOOK_AGAIN", PATIENCE)
+
+    async def act(line, want, _):
+        line.tell(2)
+        yield [0, 1, 6]  # the other wish may be for these, too
+        line.claimed(want, found=True)
+        yield [0, 1, 2, 6]
+        line.claimed(want, found=False)
+        yield [0, 1, 2, 6]
+
+    in_a_line(act)
+
+
+def test_who_is_woken_and_gone_leaves_its_turn_to_the_next(monkeypatch):
+    monkeypatch.setattr(lines, "LOOK_AGAIN", PATIENCE)
+
+    async def act(line, _, gone):
+        gone[0].set()
+        line.tell()
+        yield [0, 1, 6]
+
+    in_a_line(act)
+
+
+def test_news_that_came_before_a_worker_waits_are_not_missed():
+    async def run():
+        line, want = lines.Line(Quiet(), personal=False), Want(worker="w", lease=LEASE)
+        line.tell()
+        assert await line.wait(want, 0, PATIENCE, asyncio.Event().wait)
+
+    asyncio.run(run())
+
+
+def test_who_hangs_up_leaves_the_line_and_takes_nothing(served, cutter, monkeypatch):
+    monkeypatch.setattr(lines, "LOOK_AGAIN", PATIENCE)
     store = cutter.store(served.owner)
-    assert store.claim(Want(worker="ann", lease=LEASE)) == []
-    store.wait(0.0)
-    in_line(served, 1)
+    stand(served, store, "ann")
     store.close()
     in_line(served, 0)
     add(served, 1)
     assert served.queue.store.counts()[State.CLAIMED] == 0
 
 
-def test_a_cut_wait_is_asked_for_again_and_nothing_is_lost(served, cutter):
+def test_a_cut_wait_is_asked_for_again_and_nothing_is_lost(served, cutter, monkeypatch):
+    monkeypatch.setattr(lines, "LOOK_AGAIN", PATIENCE)
     store = cutter.store(served.owner)
-    assert store.claim(Want(worker="ann", lease=LEASE)) == []
-    store.wait(0.0)
     for _ in range(3):
-        in_line(served, 1)
+        stand(served, store, "ann")
         cutter.cut()
-    in_line(served, 1)
+        assert store.wait(PATIENCE)
+        in_line(served, 0)
+    stand(served, store, "ann")
     add(served, 1)
     assert until(lambda: store.wait(1.0) and store.claim(Want(worker="ann", lease=LEASE)))
     assert served.queue.store.counts()[State.CLAIMED] == 1
     store.close()
 
 
-def test_what_was_dealt_to_nobody_goes_back(served, cutter, monkeypatch):
-    """Also where the store answers only when the caller's time to come back is over: not when its lease ends."""
-    monkeypatch.setattr(gateways, "COME_BACK", 0.0)
-    began, go_on, over = threading.Event(), threading.Event(), threading.Event()
-    claim, give_up = served.gateway.store.claim, served.gateway.give_up
-
-    def noticed(asked, call):
-        give_up(asked, call)
-        asyncio.get_running_loop().call_later(0.01, over.set)  # behind the timer that was just set
-
-    def slow(want):
-        claims = claim(want)
-        began.set()
-        assert go_on.wait(PATIENCE)
-        return claims
-
-    served.queue.store.put(tasks(1))
-    served.gateway.store.claim, served.gateway.give_up = slow, noticed
-    store = cutter.store(served.owner, patience=0.1)
-
-    def ask():
-        with contextlib.suppress(TaskpitError):
-            store.claim(Want(worker="ann", lease=3600.0))
-
-    held = threading.Thread(target=ask)
-    held.start()
-    assert began.wait(PATIENCE)
-    cutter.port = 1
-    cutter.cut()
-    assert over.wait(PATIENCE)
-    go_on.set()
-    until(lambda: served.queue.store.counts()[State.READY] == 1)
-    held.join(PATIENCE)
-    store.close()
-
-
-def test_who_comes_back_to_another_gateway_keeps_what_the_first_one_claimed(served, cutter, monkeypatch):
+def test_who_comes_back_to_another_gateway_keeps_what_the_first_one_claimed(served, cutter):
     """Two gateways before one queue: the first has claimed for a caller that is cut off and that the second answers."""
-    monkeypatch.setattr(gateways, "COME_BACK", 0.0)
     began, go_on, taken = threading.Event(), threading.Event(), []
     claim = served.gateway.store.claim
 
@@ -414,62 +410,10 @@ def test_who_comes_back_to_another_gateway_keeps_what_the_first_one_claimed(serv
     cutter.cut()
     asks.join(PATIENCE)
     go_on.set()
-    until(lambda: not served.gateway.calls._known and not served.gateway._returning)  # the first one has given up
     assert ann.renew(taken, LEASE) == [Said.OK]
     assert ann.finish([done(taken[0])]) == [Said.OK]
     ann.close()
     other.close()
-
-
-def test_what_is_dealt_and_not_wanted_any_more_goes_back(served):
-    store = served.store()
-    assert store.claim(Want(worker="ann", lease=LEASE)) == []
-    store.wait(0.0)
-    in_line(served, 1)
-    add(served, 1)
-    until(lambda: served.queue.store.counts()[State.CLAIMED] == 1)
-    store.close()
-    until(lambda: served.queue.store.counts()[State.READY] == 1)
-
-
-def test_what_is_not_wanted_any_more_while_it_is_claimed_goes_back(served, monkeypatch):
-    served.queue.store.put(tasks(1))
-    claiming, dropped, go_on = (threading.Event() for _ in range(3))
-    claim, calls = served.queue.store.claim, []
-
-    def slowly(want):
-        claiming.set()
-        assert go_on.wait(PATIENCE)
-        return claim(want)
-
-    def drop(who, name, forget=served.gateway.calls.drop):
-        found = forget(who, name)
-        dropped.set()
-        return found
-
-    monkeypatch.setattr(served.queue.store, "claim", slowly)
-    monkeypatch.setattr(served.gateway.calls, "drop", drop)
-    want = wire.WANT.write(Want(worker="ann", lease=600.0, call="acall0001"))
-    for verb, asked in (
-        ("turn", {"call": "acall0001", "claim": want, "wait": 0.0}),
-        ("drop", {"call": "acall0002", "drop": "acall0001"}),
-    ):
-        calls.append(threading.Thread(target=lambda verb=verb, asked=asked: raw(served, verb, asked)))
-        calls[-1].start()
-        assert (claiming if verb == "turn" else dropped).wait(PATIENCE)
-    go_on.set()
-    for call in calls:
-        call.join(PATIENCE)
-    assert served.queue.store.read(["0001"])[0].state is State.READY
-
-
-def raw(served, verb, asked):
-    """One call, as it is written."""
-    line = http.client.HTTPConnection("127.0.0.1", served.server.port, timeout=PATIENCE)
-    told = {"Content-Type": "application/json", "Authorization": f"Bearer {served.owner}"}
-    line.request("POST", f"/q/v1/{verb}", body=json.dumps(asked).encode(), headers=told)
-    line.getresponse().read()
-    line.close()
 
 
 def test_renewals_wait_for_nothing_else(served):

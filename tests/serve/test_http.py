@@ -10,7 +10,7 @@ import time
 import pytest
 from waits import PATIENCE, until
 
-from taskpit.serve import http
+from taskpit.store.http.limits import Limits
 
 
 def connect(served):
@@ -60,6 +60,21 @@ def hung_up(line):
         (400, b"GET\r\n\r\n"),
         (400, b"\x16\x03\x01\x02\x00\r\n\r\n"),
         (400, b"POST /q/v1/hello HTTP/2\r\n\r\n"),
+        (400, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"),
+        (400, b"POST /q/v1/hello HTTP/1.2\r\nHost: 127.0.0.1\r\n\r\n"),
+        (400, b"POST  /q/v1/hello HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"),
+        (400, b"POST\t/q/v1/hello HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"),
+        (400, b"OPTIONS * HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"),
+        (400, b"CONNECT other:1 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"),
+        (400, b"\r\n\r\nGET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"),
+        (400, b"GET /healthz HTTP/1.1\nHost: 127.0.0.1\n\r\n\r\n"),
+        (400, b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nX: a\rb\r\n\r\n"),
+        (400, b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nX: a\0b\r\n\r\n"),
+        (400, b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n: x\r\n\r\n"),
+        (400, "GET /\u00e9 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode()),
+        (421, b"GET /healthz HTTP/1.1\r\n\r\n"),
+        (411, b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0"),
+        (411, b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: xchunked\r\n\r\n0"),
         (400, b"POST http://other/q/v1/hello HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"),
         (400, b"GET /healthz HTTP/1.1\r\nHost : 127.0.0.1\r\n\r\n"),
         (400, b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n folded: yes\r\n\r\n"),
@@ -70,7 +85,7 @@ def hung_up(line):
         (400, b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1, 1\r\n\r\n"),
         (400, "GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: ²\r\n\r\n".encode("latin-1")),
         (411, b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"),
-        (431, b"GET /healthz HTTP/1.1\r\nX: " + b"x" * http.LARGEST_HEAD + b"\r\n\r\n"),
+        (431, b"GET /healthz HTTP/1.1\r\nX: " + b"x" * Limits().head + b"\r\n\r\n"),
         (413, b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 9\r\n\r\n"),
     ],
 )
@@ -110,16 +125,16 @@ def test_who_wants_one_answer_gets_one(served, version, headers):
 
 
 @pytest.mark.parametrize("said", [b"", b"POST /q/v1/hello HT", "half"])
-def test_who_dawdles_is_hung_up_on(served, monkeypatch, said):
-    monkeypatch.setattr(http, "PATIENCE", 0.2)
+def test_who_dawdles_is_hung_up_on(served, said):
+    served.restart(limits=Limits(patience=0.2, slowest=1 << 30))
     with connect(served) as line:
         line.sendall(request(served, "counts", b"{}  ")[:-2] if said == "half" else said)
         assert hung_up(line)
 
 
-def test_who_shows_a_token_is_no_dawdler(served, monkeypatch):
+def test_who_shows_a_token_is_no_dawdler(served):
+    served.restart(limits=Limits(patience=0.2))
     with connect(served) as line:
-        monkeypatch.setattr(http, "PATIENCE", 0.2)
         line.sendall(request(served))
         assert answer(line)[0] == 200
         with connect(served) as other:  # its time ends later than the other's would
@@ -128,37 +143,95 @@ def test_who_shows_a_token_is_no_dawdler(served, monkeypatch):
         assert answer(line)[0] == 200
 
 
-def test_an_answer_that_is_not_taken_ends(served, monkeypatch):
+def test_an_answer_that_is_not_taken_ends(served):
     """A caller that never reads holds no memory for ever."""
-    monkeypatch.setattr(http, "TAKING", 0.2)
+    served.restart(limits=Limits(taking=0.2, untaken_of_client=1 << 30))
     served.gateway.store.paused = lambda: "x" * 30_000_000
     with connect(served) as line:
         line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         line.sendall(request(served))
-        floor = served.server.floor
-        until(lambda: floor.connections)
-        until(lambda: not floor.connections)
+        table = served.server.server.table
+        until(lambda: table.connections)
+        until(lambda: not table.connections)
+
+
+def test_answers_that_one_client_does_not_take_are_few(served):
+    served.restart(limits=Limits(untaken_of_client=1_000_000))
+    served.gateway.store.paused = lambda: "x" * 8_000_000
+    lines = [connect(served) for _ in range(4)]
+    for line in lines:
+        line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        line.sendall(request(served))
+    until(lambda: len(served.server.server.table.connections) == 1)
+    for line in lines:
+        line.close()
+
+
+def pipeline(line, data, most):
+    """Send the same bytes again and again without reading; how many were taken before nobody took more."""
+    sent, line_is_open = 0, True
+    line.settimeout(1.0)
+    while sent < most and line_is_open:
+        try:
+            sent += line.send(data)
+        except TimeoutError:
+            break
+        except OSError:
+            line_is_open = False
+    return sent, line_is_open
+
+
+def test_a_caller_that_pipelines_and_does_not_read_is_stopped_and_hung_up_on(served):
+    """One took all memory: each answered request of 48 bytes let in 256 KiB more."""
+    served.restart(limits=Limits(taking=3.0))
+    with connect(served) as line:
+        line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        piece = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" * 1000
+        sent, is_open = pipeline(line, piece, 200_000_000)
+        assert sent < 50_000_000  # what the buffers of the kernel hold, and a little more
+        until(lambda: not served.server.server.table.connections)
+        assert is_open or sent < 50_000_000
+    with connect(served) as line:
+        line.sendall(request(served))
+        assert answer(line)[0] == 200
+
+
+def test_a_client_has_so_many_connections_and_no_more(served):
+    served.restart(limits=Limits(connections_of_client=3))
+    lines = [connect(served) for _ in range(3)]
+    for line in lines:
+        line.sendall(request(served))
+        assert answer(line)[0] == 200
+    with connect(served) as one_more:
+        assert hung_up(one_more)
+    for line in lines:
+        line.close()
+
+
+def busy(served, monkeypatch, wait):
+    """The loop of the gateway does nothing else while it is asked for something."""
+    call = served.gateway.call
+
+    async def blocked(*words):
+        wait()
+        return await call(*words)
+
+    monkeypatch.setattr(served.gateway, "call", blocked)
+    return lambda: monkeypatch.setattr(served.gateway, "call", call)
 
 
 @pytest.mark.races
 def test_a_gateway_that_could_not_listen_hangs_up_on_nobody_for_it(served, monkeypatch):
     """Its machine has too much to do: who was in the middle of a request then has its whole time afterwards."""
-    monkeypatch.setattr(http, "PATIENCE", 2.0)
-    app = served.server.floor.app
+    served.restart(limits=Limits(patience=2.0))
     slow, half = connect(served), connect(served)
     whole = request(served)
     half.sendall(whole[:20])
-    until(lambda: len(served.server.floor.connections) == 2)
-    serve = app.serve
-
-    def busy(*words):
-        time.sleep(3.0)  # the loop of the gateway does nothing else meanwhile
-        return serve(*words)
-
-    monkeypatch.setattr(app, "serve", busy)
+    until(lambda: len(served.server.server.table.connections) == 2)
+    free = busy(served, monkeypatch, lambda: time.sleep(3.0))
     slow.sendall(whole)
     assert answer(slow)[0] == 200
-    monkeypatch.setattr(app, "serve", serve)
+    free()
     slow.sendall(whole)
     assert answer(slow)[0] == 200  # by now it has looked at who dawdles
     half.sendall(whole[20:])
@@ -169,16 +242,9 @@ def test_a_gateway_that_could_not_listen_hangs_up_on_nobody_for_it(served, monke
 
 def test_a_herd_that_asks_at_once_is_not_silent(served, monkeypatch):
     """After an outage thousands connect while the gateway is busy with the first of them: none is hung up on."""
-    monkeypatch.setattr(http, "MOST_SILENT", 3)
-    let_go, held, app = threading.Event(), threading.Event(), served.server.floor.app
-    serve = app.serve
-
-    def busy(*words):
-        held.set()
-        let_go.wait(PATIENCE)  # the loop of the gateway does nothing else meanwhile
-        return serve(*words)
-
-    monkeypatch.setattr(app, "serve", busy)
+    served.restart(limits=Limits(silent=3))
+    let_go, held = threading.Event(), threading.Event()
+    busy(served, monkeypatch, lambda: held.set() or let_go.wait(PATIENCE))
     lines = [connect(served)]
     lines[0].sendall(request(served))
     held.wait(PATIENCE)
@@ -191,8 +257,8 @@ def test_a_herd_that_asks_at_once_is_not_silent(served, monkeypatch):
         line.close()
 
 
-def test_the_client_with_most_silent_connections_loses_its_oldest(served, monkeypatch):
-    monkeypatch.setattr(http, "MOST_SILENT", 3)
+def test_the_client_with_most_silent_connections_loses_its_oldest(served):
+    served.restart(limits=Limits(silent=3))
     lines = [connect(served) for _ in range(6)]
     assert hung_up(lines[0])
     assert hung_up(lines[1])

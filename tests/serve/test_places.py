@@ -6,6 +6,7 @@ import http.client
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 from gateways import Served
 from hostility import Yard, folder, link_to_folder, put_in_place
@@ -15,7 +16,7 @@ from waits import PATIENCE
 from taskpit.errors import Unavailable
 from taskpit.model import Claim, End, Event, Lock, Result, Task, Verdict, Want
 from taskpit.queue import Queue
-from taskpit.store.remote import wire
+from taskpit.store.http import wire
 
 PLACES = (
     *("food", "claimed", "done", "changelog.log", ".taskpit/tmp", ".taskpit/ids", ".taskpit/sealed", ".taskpit/notes"),
@@ -29,19 +30,19 @@ def bodies(ids):
     """Each verb with arguments that mean something."""
     task = Task(id="", title="new", slug="new")
     claim = Claim(task=Task(id=ids[2], title="best", slug="best"), worker="w", fence="w")
-    lock = wire.LOCK.write(Lock(name="name", holder="w"))
+    lock = msgspec.to_builtins(Lock(name="name", holder="w"))
     result = Result(id=ids[2], verdict=Verdict.DONE, worker="w", output="ok")
     yield "hello", {}
     for verb in ("paused", "counts", "locks", "check", "mend", "fix", "compost", "lapsed"):
         yield verb, {"dry_run": True}
     yield "allot", {"parents": [""]}
-    yield "vet", {"tasks": [wire.TASK.write(task.replace(id="0099"))]}
-    yield "put", {"tasks": [wire.TASK.write(task.replace(id="0099"))]}
-    yield "claim", {"want": wire.WANT.write(Want(worker="w", lease=60.0, ids=(ids[3],)))}
-    yield "claim", {"want": wire.WANT.write(Want(worker="w", lease=60.0))}
-    yield "renew", {"held": [wire.CLAIM.write(claim)], "lease": 60.0}
-    yield "finish", {"ends": [wire.END.write(End(claim=claim, result=result))]}
-    yield "reopen", {"tasks": [wire.TASK.write(task.replace(id=ids[1]))]}
+    yield "vet", {"tasks": [msgspec.to_builtins(task.replace(id="0099"))]}
+    yield "put", {"tasks": [msgspec.to_builtins(task.replace(id="0099"))]}
+    yield "claim", {"want": msgspec.to_builtins(Want(worker="w", lease=60.0, ids=(ids[3],)))}
+    yield "claim", {"want": msgspec.to_builtins(Want(worker="w", lease=60.0))}
+    yield "renew", {"held": [msgspec.to_builtins(claim)], "lease": 60.0}
+    yield "finish", {"ends": [msgspec.to_builtins(End(claim=claim, result=result))]}
+    yield "reopen", {"tasks": [msgspec.to_builtins(task.replace(id=ids[1]))]}
     yield "stop", {"ids": ids}
     yield "read", {"ids": ids}
     yield "resolve", {"text": "000"}
@@ -49,7 +50,7 @@ def bodies(ids):
     yield "events", {"after": "", "limit": 50}
     yield "latest", {"limit": 50}
     yield "unsettled", {"after": ""}
-    yield "record", {"events": [wire.EVENT.write(Event(timestamp="", action="x", worker="w", worker_type="agent"))]}
+    yield "record", {"events": [msgspec.to_builtins(Event(timestamp="", action="x", worker="w", worker_type="agent"))]}
     yield "note", {"task_id": ids[3], "text": "x", "worker": "w"}
     yield "keep_log", {"worker": "w", "data": "eA=="}
     yield "artifacts", {"task_id": ids[0]}
@@ -60,7 +61,7 @@ def bodies(ids):
     yield "unlock", {"lock": lock}
     yield "pause", {"reason": "x", "seconds": 1.0, "worker": "w"}
     yield "resume", {"worker": "w"}
-    yield "join", {"worker": "w", "lease": 60.0, "who": "x"}
+    yield "join", {"worker": "w", "lease": 60.0, "place": "", "who": "x"}
 
 
 def ask(line, token, path, body):

@@ -19,8 +19,8 @@ from taskpit.clock import Clock
 from taskpit.errors import Invalid, Storage
 from taskpit.model import State, Task
 from taskpit.queue import Queue
-from taskpit.serve.serving import GatewayServer, ServeOptions
-from taskpit.serve.tokens import Tokens
+from taskpit.serve.server import GatewayServer, ServeOptions
+from taskpit.store.http.tokens import Tokens
 from taskpit.store.opening import init, open_store
 
 

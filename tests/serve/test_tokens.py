@@ -11,6 +11,7 @@ import socket
 from hashlib import sha256
 from pathlib import Path
 
+import msgspec
 import pytest
 from waits import PATIENCE, until
 
@@ -22,12 +23,12 @@ from taskpit.landing import reviewer, values
 from taskpit.model import Done, End, Event, Result, Said, State, Task, Verdict, Want
 from taskpit.queue import Queue
 from taskpit.run.attempt import WORDS
-from taskpit.serve import app as apps
-from taskpit.serve.serving import GatewayServer, ServeOptions
-from taskpit.serve.tokens import TokenRefused, Tokens
+from taskpit.serve.server import GatewayServer, ServeOptions
+from taskpit.store.http import wire
+from taskpit.store.http.address import parse
+from taskpit.store.http.limits import Limits
+from taskpit.store.http.tokens import TokenRefused, Tokens
 from taskpit.store.opening import init
-from taskpit.store.remote import wire
-from taskpit.store.remote.address import parse
 
 LEASE = 60.0
 
@@ -162,7 +163,7 @@ def test_no_token_is_called_like_another_ones_workers(first, second, tmp_path):
     tokens.add(first, ["work"])
     with pytest.raises(Conflict, match="build-mac could not be told from the workers of build") as refused:
         tokens.add(second, ["work"])
-    assert f"pit token revoke {first}" in refused.value.hint
+    assert f"pit serve token revoke {first}" in refused.value.hint
     assert [grant.name for grant in tokens.all()] == [first]
     tokens.add("builder", ["work"])
     tokens.revoke(first)
@@ -382,7 +383,7 @@ def test_a_note_that_is_none_is_refused(served, note):
     """A kind that there is not was a fault of the gateway's, and failed whoever else's ends went with it."""
     put(served, "0001")
     (claim,) = served.queue.store.claim(Want(worker="ann", lease=LEASE))
-    body = json.dumps({"ends": [{"claim": wire.CLAIM.write(claim), "note": note}]}).encode()
+    body = json.dumps({"ends": [{"claim": msgspec.to_builtins(claim), "note": note}]}).encode()
     status, answer, _ = ask(served, "finish", body)
     assert (status, answer["error"]["code"]) == (400, "invalid")
     assert served.queue.store.finish([End(claim=claim, note=("ask", "why?"))]) == [Said.OK]
@@ -511,7 +512,8 @@ def test_held_tasks_are_changed_by_those_who_handed_them_in(served):
         (400, {"body": b'{"a":' * 5000}),
         (400, {"verb": "claim", "body": b"{}"}),
         (400, {"verb": "claim", "body": b'{"want": {"worker": "a", "lease": 1e999}}'}),
-        (400, {"verb": "claim", "body": b'{"want": {"worker": "a", "lease": 1, "more": 1}}'}),
+        (400, {"verb": "claim", "body": b'{"want": {"worker": "a", "lease": 1}, "more": 1}'}),
+        (400, {"verb": "claim", "body": b'{"want": {"worker": "a", "lease": -1}}'}),
         (400, {"verb": "claim", "body": b'{"want": {"worker": "a", "lease": 1}, "call": "../x"}'}),
         (400, {"verb": "put", "body": b'{"tasks": [{"id": "../../x", "title": "x"}]}'}),
         (400, {"verb": "nothing", "body": b"{}"}),
@@ -536,14 +538,14 @@ def test_a_body_that_is_too_large_is_not_even_read(served):
 
 def test_a_body_that_grows_too_large_is_cut_short(served, monkeypatch):
     monkeypatch.setattr(wire, "LARGEST_BODY", 1000)
+    served.restart()
     assert ask(served, "put", b" " * 2000)[0] == 413
 
 
-def test_too_much_at_once_is_put_off(served, monkeypatch):
-    monkeypatch.setattr(apps, "MOST_BYTES", 100)
-    status, answer, _ = ask(served, "put", b" " * 200)
+def test_too_much_at_once_is_put_off(served):
+    served.restart(limits=Limits(received=1000))
+    status, answer, _ = ask(served, "put", b" " * 2000)
     assert (status, answer["error"]["code"]) == (503, "unavailable")
-    monkeypatch.undo()
     assert ask(served)[0] == 200
 
 

@@ -18,11 +18,11 @@ from taskpit.errors import Storage, TaskpitError
 from taskpit.keeper import sweep
 from taskpit.model import End, Event, Result, Said, State, Task, Verdict, Want
 from taskpit.queue import Queue
-from taskpit.serve.serving import GatewayServer, ServeOptions
-from taskpit.serve.tokens import Tokens
+from taskpit.serve.server import GatewayServer, ServeOptions
+from taskpit.store.http.address import parse
+from taskpit.store.http.client import HttpStore
+from taskpit.store.http.tokens import Tokens
 from taskpit.store.opening import open_store
-from taskpit.store.remote.address import parse
-from taskpit.store.remote.store import RemoteStore
 
 #: Of claims that no test waits for to lapse.
 LEASE = 60.0
@@ -35,15 +35,21 @@ class Served:
         self.owner = Tokens(queue.store.info().papers).add("owner", ["all"])
         self.begin(queue, **place)
 
-    def begin(self, queue, **place):
+    def begin(self, queue, limits=None, **place):
         self.queue = queue
         self.tokens = Tokens(queue.store.info().papers)
-        self.server = GatewayServer(queue, ServeOptions(**{"port": 0, **place}))
+        self.server = GatewayServer(queue, ServeOptions(**{"port": 0, **place}), limits=limits)
         self.address = self.server.address
         self._ready = threading.Event()
         self._thread = threading.Thread(target=self.server.run, args=(self._ready.set,), daemon=True)
         self._thread.start()
         assert self._ready.wait(PATIENCE)
+
+    def restart(self, **place):
+        """Serve the same queue with other limits or from another place."""
+        self.server.stop()
+        self._thread.join(PATIENCE)
+        self.begin(self.queue, **place)
 
     @property
     def gateway(self):
@@ -54,7 +60,7 @@ class Served:
 
     def store(self, token="", clock=None, papers="", **changes):
         address = parse(self.address, {"TASKPIT_TOKEN": token or self.owner, "TASKPIT_CA": changes.pop("ca", "")})
-        return RemoteStore(address.replace(**changes), clock=clock, papers=papers)
+        return HttpStore(address.replace(**changes), clock=clock, papers=papers)
 
     def close(self):
         self.server.stop()
@@ -174,7 +180,7 @@ class Cutter:
 
     def store(self, token, patience=None, **more):
         address = parse(self.address, {"TASKPIT_TOKEN": token})
-        return RemoteStore(address if patience is None else address.replace(patience=patience), **more)
+        return HttpStore(address if patience is None else address.replace(patience=patience), **more)
 
     def close(self):
         """Nobody comes in any more, and who is in goes: a door that was only closed let in who stood before it."""

@@ -137,9 +137,9 @@ def _called(root: str, context: Context) -> str:
 
 def _init_elsewhere(address: str, args: Args, context: Context) -> Reply:
     """A queue in a database, or a folder that leads to one there or behind a gateway."""
+    from taskpit.store.http import address as remote
     from taskpit.store.opening import no_address
     from taskpit.store.postgres.opening import is_address
-    from taskpit.store.remote import address as remote
 
     if args.layout or args.template:
         raise Usage("--layout and --template are for folders")
@@ -153,8 +153,8 @@ def _init_elsewhere(address: str, args: Args, context: Context) -> Reply:
 def _init_remote(address: str, args: Args, context: Context) -> Reply:
     """The folder leads to the queue behind a gateway, which was asked whether it is there."""
     from taskpit.queue import Queue
-    from taskpit.store.remote.opening import leave_address
-    from taskpit.store.remote.store import RemoteStore
+    from taskpit.store.http.address import leave_address
+    from taskpit.store.http.client import HttpStore
 
     if args.set or not args.address:
         hint = "`pit init DIR --address URL` makes a folder that leads there; or put the address into TASKPIT_DIR."
@@ -162,7 +162,7 @@ def _init_remote(address: str, args: Args, context: Context) -> Reply:
     queue = Queue.open(address, context.env)
     try:
         store = queue.store
-        assert isinstance(store, RemoteStore)
+        assert isinstance(store, HttpStore)
         there = store.address
         return _init_pointer(there.whole, lambda root, **how: leave_address(root, there, **how), args, context)
     finally:

@@ -136,7 +136,7 @@ class Context:
         behind = where.startswith(("https://", "http://"))
         if not behind and not os.path.isfile(f"{where}/.taskpit/token"):
             return ""
-        from taskpit.store.remote.address import name_in, read_token
+        from taskpit.store.http.address import name_in, read_token
 
         return name_in(read_token(self.env, "" if behind else where))
 

@@ -120,7 +120,7 @@ def given_token(args: Args, context: Context) -> str:
     """The token of one's own for a server; empty if there is none. What opens a gateway is none: links are shown."""
     if args.token_file:
         return read_text(args.token_file, 4096).strip()
-    from taskpit.store.remote.address import is_address
+    from taskpit.store.http.address import is_address
 
     named = context.directory or context.env.get("TASKPIT_DIR", "")
     return "" if is_address(named) else context.env.get("TASKPIT_TOKEN", "")

@@ -1,10 +1,9 @@
-"""The queue for others: `serve` for workers on other machines, `token` for who of them may ask, `mcp` for agents. Turns
-options into a server; what it answers is elsewhere.
-"""
+"""Serve the queue: `serve` to workers on other machines, with tokens, `mcp` to agents."""
 
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 from taskpit import errors, fs
 from taskpit.cli.context import Args, Context, Reply, Usage, arg, takes
@@ -12,33 +11,67 @@ from taskpit.cli.options import a_duration, a_port, given_token, only_tags, said
 from taskpit.clock import iso, say_duration
 from taskpit.errors import MissingExtra, install_hint
 from taskpit.queue import Queue
-from taskpit.serve.serving import GatewayServer, ServeOptions
-from taskpit.serve.tokens import Grant, Tokens
 from taskpit.store.http.guard import new_token
 from taskpit.store.http.listening import refuse_exposure
+from taskpit.store.http.tokens import Grant, Tokens
+
+if TYPE_CHECKING:
+    from taskpit.serve.server import GatewayServer
+
+RIGHTS = ("look", "work", "put", "all")
+NEW_TOKEN = "For example: `pit serve token add builder`."  # noqa: S105 - a hint
 
 
 @takes(
-    arg("--port N", "where to listen (default 8443)", type=a_port, default=8443),
-    arg("--host H", "another address; others can then reach it (needs TLS)", default="127.0.0.1"),
-    arg("--name NAME", "the last part of its address (default q)", default="q"),
-    arg("--cert FILE", "the certificate and its chain, PEM", default=""),
-    arg("--key FILE", "the certificate's key, PEM", default=""),
+    arg("token", "nothing: serve; or `token`: who may ask", nargs="?", choices=("token",)),
+    arg("action", "of a token", nargs="?", choices=("add", "list", "revoke")),
+    arg("NAME", "the worker it is for", dest="worker", nargs="?", default=""),
+    arg("--port N", "where to listen (default 8443)", type=a_port),
+    arg("--host H", "another address; others can then reach it (needs TLS)"),
+    arg("--name NAME", "the last part of its address (default q)"),
+    arg("--cert FILE", "the certificate and its chain, PEM"),
+    arg("--key FILE", "the certificate's key, PEM"),
     arg("--behind-proxy", "a proxy before it speaks TLS"),
+    arg("--verb", "of a token: what it allows; may be repeated", action="append", choices=RIGHTS),
+    arg("--tag T", "of a token: it may only claim tasks with this tag; may be repeated", action="append"),
+    arg("--expires D", "of a token: its end, counted from now: 30d, 12h", type=a_duration),
 )
 def _serve(args: Args, context: Context) -> Reply:
-    """Serve this queue, a folder's or a database's, to workers on other machines: its address then stands wherever a
-    folder does (pit -C https://HOST:8443/q list, TASKPIT_DIR, pit init DIR --address URL). A caller shows a token
-    that `pit token add` made. The queue's keeper runs here. Without --cert and --key only this machine is served,
-    unless a proxy in front of it speaks TLS (--behind-proxy).
+    """Serve this queue, a folder's or a database's, to workers on other machines.
 
-    pit token add ann && pit serve
+    Its address then works wherever a folder does (pit -C https://HOST:8443/q list, TASKPIT_DIR, pit init DIR
+    --address URL). A caller shows a token. The queue's keeper runs here. Without --cert and --key only this machine
+    is served, unless a proxy in front of it speaks TLS (--behind-proxy).
+
+    A token is for one worker: it claims, renews and ends as NAME, NAME-1, ... or NAME@machine, and cannot touch the
+    claims of others. `token add` shows it once; only its digest is kept. --verb look reads, put also adds tasks, work
+    also claims and finishes them (the default), all does everything under any name: that one is for the queue's owner.
+
+    pit serve token add builder --tag build --expires 30d
+    pit serve
     pit serve --host 0.0.0.0 --cert chain.pem --key key.pem
+    pit serve token list
+    pit serve token revoke builder
     """
-    if not args.name.replace("-", "").replace("_", "").isalnum() or not args.name.isascii() or args.name == "v1":
-        raise Usage(f"--name {args.name!r} cannot be part of an address", hint="Use letters, digits and dashes.")
+    if args.token:
+        return _token(args, context)
+    if said_any(args, "verb", "tag", "expires"):
+        raise Usage("--verb, --tag and --expires are for a new token", hint=NEW_TOKEN)
+    try:
+        from taskpit.serve.server import PORT, GatewayServer, ServeOptions
+    except ModuleNotFoundError as error:
+        hint = install_hint("serve")
+        raise MissingExtra(f"`pit serve` needs {error.name}, which is not installed", hint=hint) from error
+    name = args.name or "q"
+    if not name.replace("-", "").replace("_", "").isalnum() or not name.isascii() or name == "v1":
+        raise Usage(f"--name {name!r} cannot be part of an address", hint="Use letters, digits and dashes.")
     place = ServeOptions(
-        host=args.host, port=args.port, name=args.name, cert=args.cert, key=args.key, behind_proxy=args.behind_proxy
+        host=args.host or "127.0.0.1",
+        port=PORT if args.port is None else args.port,
+        name=name,
+        cert=args.cert or "",
+        key=args.key or "",
+        behind_proxy=args.behind_proxy,
     )
     server = GatewayServer(context.queue, place, context.warn)
     server.run(lambda: _tell(server, context))
@@ -46,55 +79,41 @@ def _serve(args: Args, context: Context) -> Reply:
 
 
 def _tell(server: GatewayServer, context: Context) -> None:
-    """Where it is: said once it listens."""
+    """Say where it is, once it listens."""
     text = f"The queue is at {server.address} for callers with a token. Ctrl-C ends it."
     context.say({"address": server.address, "port": server.port}, text)
     if not _tokens(context).all():
-        context.warn(
-            "there is no token yet, so no worker can connect", hint=f"`{context.called('token add NAME')}` makes one."
-        )
+        hint = f"`{context.called('serve token add NAME')}` makes one."
+        context.warn("there is no token yet, so no worker can connect", hint=hint)
 
 
 # -- tokens ----------------------------------------------------------------------------------------
 
 
-@takes(
-    arg("action", "what to do", choices=("add", "list", "revoke")),
-    arg("NAME", "the worker it is for", nargs="?", default=""),
-    arg("--verb", "what it is for; may be repeated", action="append", choices=("look", "work", "put", "all")),
-    arg("--tag T", "it may only claim tasks with this tag; may be repeated", action="append"),
-    arg("--expires D", "its end, counted from now: 30d, 12h", type=a_duration),
-)
 def _token(args: Args, context: Context) -> Reply:
-    """Who may ask `pit serve`. A token is for one worker: it claims, renews and ends as NAME, NAME-1, ... or
-    NAME@machine and cannot touch what others have claimed. It is shown once, here; only its digest is kept, beside
-    the queue.
-
-    --verb look reads, put also adds tasks, work also claims and finishes them (the default), all does everything under
-    any name: that one is for the queue's owner.
-
-    pit token add builder --tag build --expires 30d
-    pit token list
-    pit token revoke builder
-    """
+    """Add, list or revoke tokens."""
+    if said_any(args, "port", "host", "name", "cert", "key", "behind_proxy"):
+        raise Usage("options of the server are not for tokens", hint=NEW_TOKEN)
     if args.action != "add" and said_any(args, "verb", "tag", "expires"):
-        raise Usage("--verb, --tag and --expires are for a new token", hint="For example: `pit token add builder`.")
-    if args.action == "list" and args.name:
-        raise Usage("all tokens are listed, not one", hint="`pit token list` alone shows them.")
+        raise Usage("--verb, --tag and --expires are for a new token", hint=NEW_TOKEN)
+    if not args.action:
+        raise Usage("say what to do: add, list or revoke", hint=NEW_TOKEN)
+    if args.action == "list" and args.worker:
+        raise Usage("all tokens are listed, not one", hint="`pit serve token list` alone shows them.")
     tokens = _tokens(context)
     if args.action == "list":
         grants = tokens.all()
         return Reply(data={"tokens": [_facts(grant) for grant in grants]}, text=lambda: _listed(grants, context))
-    if not args.name:
-        raise Usage(f"say whose: pit token {args.action} NAME")
+    if not args.worker:
+        raise Usage(f"say whose: pit serve token {args.action} NAME")
     if args.action == "revoke":
-        tokens.revoke(args.name)
-        return Reply(data={"revoked": args.name}, text=f"the token {args.name} is revoked")
-    token = tokens.add(args.name, args.verb or ["work"], only_tags(args.tag), args.expires or 0.0)
+        tokens.revoke(args.worker)
+        return Reply(data={"revoked": args.worker}, text=f"the token {args.worker} is revoked")
+    token = tokens.add(args.worker, args.verb or ["work"], only_tags(args.tag), args.expires or 0.0)
     text = (
         f"{token}\n\nIt is shown this once. There, put it into TASKPIT_TOKEN, or a file that TASKPIT_TOKEN_FILE names."
     )
-    return Reply(data={"name": args.name, "token": token}, text=text)
+    return Reply(data={"name": args.worker, "token": token}, text=text)
 
 
 def _tokens(context: Context) -> Tokens:

@@ -80,8 +80,8 @@ def _words(one: trust.Start) -> str:
     """What it is, without secrets."""
     if one.kind != "address":
         return one.text
+    from taskpit.store.http import address
     from taskpit.store.postgres.address import shown
-    from taskpit.store.remote import address
 
     return address.shown(one.text) if address.is_address(one.text) else shown(one.text)
 

@@ -97,7 +97,6 @@ VERBS: tuple[Verb, ...] = (
         ("hook", "agent_verbs", "what an agent's session calls as it goes on", (), ""),
         ("mcp", "serve", "serve the queue to agents over MCP", (), ""),
         ("serve", "serve", "serve the queue to workers on other machines", ("gateway",), ""),
-        ("token", "serve", "who may ask `pit serve`: add, list, revoke", ("tokens",), ""),
         ("pipe", "pipe", "send and receive messages between agents", (), ""),
     ),
     *_group(
@@ -132,6 +131,8 @@ MEANT: dict[str, tuple[str, ...]] = {
     "up": ("crew", "up"),
     "down": ("crew", "down"),
     "restart": ("crew", "restart"),
+    "token": ("serve", "token"),
+    "tokens": ("serve", "token"),
     "web": ("board", "--web"),
 }
 

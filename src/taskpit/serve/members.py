@@ -1,123 +1,112 @@
-"""Names in use, claims whose worker has left, and the grace after a start. In memory only: what is lost with the
-gateway costs time, never a claim.
+"""Names in use, claims whose worker has left, and the grace after a start. In memory: a lost gateway costs time only.
 
-No name is held in the store itself: there, all of them would die with the gateway. A pool tells with every call which
-names are its own; a gateway that was started again learns them so.
+The store holds no names for a gateway: all of them would end with it. A pool says with every call which names are its
+own, so a gateway that was started again learns them.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 
 from taskpit.errors import Lost
 from taskpit.model import Claim
 from taskpit.workers import MARK, base
 
-#: A name lasts at least so many seconds after its process was last heard of.
+#: A name lasts at least so many seconds after the last call of its process.
 SHORTEST = 30.0
 
 Key = tuple[str, str]
 
 
 class Members:
-    """Who works through this gateway. Used by several threads."""
+    """The workers at this gateway. Used by several threads."""
 
     def __init__(self, grace: float) -> None:
-        #: How long after a start nothing lapses that was not heard of since.
+        #: Seconds after a start in which no claim lapses that was not seen since.
         self.grace = grace
         self._turn = threading.Lock()
-        self._owner: dict[str, tuple[str, str]] = {}
+        #: By name: the process that has it, and the place where only one living process can have it.
+        self._owners: dict[str, tuple[str, str]] = {}
         self._until: dict[str, float] = {}
-        self._heard: dict[Key, None] = {}
+        self._seen: dict[Key, None] = {}
         self._left: dict[Key, str] = {}
-        self.begin()
+        self.begin_grace()
 
-    def begin(self) -> None:
-        """The grace begins: at the start, and when this process stood still for long."""
+    def begin_grace(self) -> None:
+        """Begin at the start, and again when this process did not run for long."""
         with self._turn:
             self._began = time.monotonic()
-            self._heard.clear()
+            self._seen.clear()
 
     # -- names -------------------------------------------------------------------------------------
 
-    def hear(self, who: str, names: Iterable[str], lease: float) -> None:
-        """This process lives, and these names are its own."""
-        if not who:
+    def hear(self, process: str, names: Iterable[str], lease: float) -> None:
+        """Note that this process lives, and has these names."""
+        if not process:
             return
         with self._turn:
-            self._until[who] = time.monotonic() + max(lease, SHORTEST)
+            self._until[process] = time.monotonic() + max(lease, SHORTEST)
             for name in names:
-                if not self._living(name):
-                    self._owner[name] = (who, self._owner.get(name, ("", ""))[1])
+                if not self._living_owner(name):
+                    self._owners[name] = (process, self._owners.get(name, ("", ""))[1])
 
-    def _living(self, name: str) -> str:
-        """The process that has the name; empty if none that lives."""
-        who = self._owner.get(name, ("", ""))[0]
-        return who if self._until.get(who, 0.0) > time.monotonic() else ""
+    def _living_owner(self, name: str) -> str:
+        process = self._owners.get(name, ("", ""))[0]
+        return process if self._until.get(process, 0.0) > time.monotonic() else ""
 
-    def join(self, name: str, who: str, place: str, lease: float, claimed: Collection[Key]) -> None:
-        """The name is this process's. Lost if another's that lives, or if it has claims and nobody knows whose."""
+    def join(self, name: str, process: str, place: str, lease: float, claimed: Collection[Key]) -> None:
+        """Give the name to this process. Raises Lost if another has it, or if it has claims of an unknown owner."""
         with self._turn:
-            living, before = self._living(name), self._owner.get(name)
-            same = before is not None and before[1] == place  # where a name can be had only once its process is dead
-            if living not in ("", who) and not same:
+            before = self._owners.get(name)
+            is_same_place = before is not None and before[1] == place
+            if self._living_owner(name) not in ("", process) and not is_same_place:
                 raise Lost(f"a living process already works here as {name}", worker=name)
             if before is None and claimed:
                 raise Lost(f"{name} has claims whose worker may live", worker=name)
-            if same and before is not None and before[0] != who:
-                for key in self._heard:
+            if is_same_place and before is not None and before[0] != process:
+                for key in self._seen:
                     if MARK in key[1] and base(key[1]) == name:
                         self._left[key] = f"an earlier {name} left it"
-            self._owner[name] = (who, place)
-            self._until[who] = time.monotonic() + max(lease, SHORTEST)
+            self._owners[name] = (process, place)
+            self._until[process] = time.monotonic() + max(lease, SHORTEST)
 
-    def leave(self, name: str, who: str, held: Iterable[Key]) -> None:
-        """The name is free; what it held lapses."""
+    def leave(self, name: str, process: str, held: Iterable[Key]) -> None:
+        """Free the name; its claims lapse."""
         with self._turn:
-            if self._owner.get(name, ("", ""))[0] == who:
-                del self._owner[name]
-            for key in held:
-                if base(key[1]) == name:
-                    self._left[key] = f"{name} has left"
+            if self._owners.get(name, ("", ""))[0] == process:
+                del self._owners[name]
+            self._left.update({key: f"{name} has left" for key in held if base(key[1]) == name})
 
     def forget(self) -> None:
-        """Names of processes that were not heard of for long."""
+        """Forget the names of processes that were silent for long."""
         with self._turn:
-            now = time.monotonic()
-            self._until = {who: until for who, until in self._until.items() if until > now - self.grace}
-            self._owner = {name: one for name, one in self._owner.items() if one[0] in self._until}
+            oldest = time.monotonic() - self.grace
+            self._until = {process: until for process, until in self._until.items() if until > oldest}
+            self._owners = {name: owner for name, owner in self._owners.items() if owner[0] in self._until}
 
     # -- claims ------------------------------------------------------------------------------------
 
-    def holds(self, claims: Iterable[Claim]) -> None:
-        """These were claimed or renewed just now."""
+    def saw(self, claims: Iterable[Claim]) -> None:
+        """Note claims that were made or renewed now."""
         with self._turn:
-            for claim in claims:
-                self._heard[claim.task.id, claim.fence] = None
+            self._seen.update({(claim.task.id, claim.fence): None for claim in claims})
 
-    def ended(self, claims: Iterable[Claim]) -> None:
-        """These are over."""
+    def ended(self, keys: Iterable[Key]) -> None:
+        """Forget claims that have ended."""
         with self._turn:
-            for claim in claims:
-                key = (claim.task.id, claim.fence)
-                self._heard.pop(key, None)
+            for key in keys:
+                self._seen.pop(key, None)
                 self._left.pop(key, None)
 
     def left(self) -> dict[Key, str]:
-        """Claims of workers that have left, and why they lapse."""
+        """Return the claims of workers that have left, and why they lapse."""
         with self._turn:
             return dict(self._left)
-
-    def found(self, gone: Sequence[Key]) -> None:
-        """These were looked for and are over."""
-        with self._turn:
-            for key in gone:
-                self._left.pop(key, None)
 
     def in_grace(self, claim: Claim) -> bool:
         """Whether its worker may not have had the time to renew since this gateway began."""
         with self._turn:
-            young = time.monotonic() - self._began < self.grace
-            return young and (claim.task.id, claim.fence) not in self._heard
+            is_young = time.monotonic() - self._began < self.grace
+            return is_young and (claim.task.id, claim.fence) not in self._seen

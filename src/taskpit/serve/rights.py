@@ -18,7 +18,7 @@ from taskpit.model import Card, End, Event, State, Task, Want
 from taskpit.policy import KEY as ASK_KEY
 from taskpit.policy import LANDING, PULL, RACERS, REVIEW, REVIEWER
 from taskpit.rules import check_task
-from taskpit.serve.tokens import Grant
+from taskpit.store.http.tokens import Grant
 from taskpit.workers import MARK, base
 
 #: Where a task that was handed in says what, and how its hold begins.
@@ -45,7 +45,7 @@ def check_verb(grant: Grant, verb: str) -> None:
     if not is_owner(grant) and not any(verb in TOKEN_VERBS.get(right, ()) for right in grant.rights):
         right = next((right for right in ("put", "work") if verb in TOKEN_VERBS[right]), "all")
         message = f"the token {grant.name} does not allow this ({verb})"
-        hint = f"On the server, `pit token add NAME --verb {right}` creates one that does."
+        hint = f"On the server, `pit serve token add NAME --verb {right}` creates one that does."
         raise Denied(message, hint=hint, name=grant.name)
 
 

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
     from taskpit.store.activities.store import ActivityStore
     from taskpit.store.files import FileStore
+    from taskpit.store.http.client import HttpStore
     from taskpit.store.port import Mend, OpenStore
     from taskpit.store.postgres.store import PostgresStore
-    from taskpit.store.remote.store import RemoteStore
 
 CONFIG = f"{HIDDEN}/config.toml"
 LAYOUT = f"{HIDDEN}/layout"
@@ -230,7 +230,7 @@ def _main_checkout(folder: str) -> str | None:
 
 def open_store(
     root: str, env: Mapping[str, str] | None = None, clock: Clock | None = None
-) -> FileStore | ActivityStore | PostgresStore | RemoteStore | OpenStore:
+) -> FileStore | ActivityStore | PostgresStore | HttpStore | OpenStore:
     """The queue in this folder, or at this address. NotFound: there is none; Untrusted: it lies in wait for others."""
     if "://" in root:
         return _open_elsewhere(root, env, clock)
@@ -254,7 +254,7 @@ def _furnish(root: str, name: str) -> None:
 @verb
 def _open_folder(
     root: str, env: Mapping[str, str], clock: Clock | None
-) -> FileStore | ActivityStore | PostgresStore | RemoteStore | OpenStore:
+) -> FileStore | ActivityStore | PostgresStore | HttpStore | OpenStore:
     name = _layout_name(root)
     if name is None and os.path.isfile(f"{root}/{HIDDEN}/address"):
         return _open_pointer(root, env, clock)
@@ -297,15 +297,15 @@ def _open_folder(
 
 def _open_elsewhere(
     text: str, env: Mapping[str, str] | None, clock: Clock | None, papers: str = ""
-) -> PostgresStore | RemoteStore | OpenStore:
+) -> PostgresStore | HttpStore | OpenStore:
     """The queue at an address."""
+    from taskpit.store.http import address
     from taskpit.store.postgres.opening import is_address, open_database
-    from taskpit.store.remote import address
 
     if address.is_address(text):
-        from taskpit.store.remote.opening import open_remote
+        from taskpit.store.http.client import open_gateway
 
-        return open_remote(text, env, clock, papers)
+        return open_gateway(text, env, clock, papers)
     if not is_address(text):
         return _open_plugged(text, clock)
     return open_database(text, clock, papers)
@@ -329,7 +329,7 @@ def no_address(text: str) -> Invalid:
     return Invalid(f"{scheme}:// is no address of a queue", hint=hint)
 
 
-def _open_pointer(root: str, env: Mapping[str, str], clock: Clock | None) -> PostgresStore | RemoteStore | OpenStore:
+def _open_pointer(root: str, env: Mapping[str, str], clock: Clock | None) -> PostgresStore | HttpStore | OpenStore:
     """The queue a folder leads to; a folder that is not trusted leads nowhere, for it would be told a password."""
     from taskpit import trust
     from taskpit.store.postgres.opening import address_in

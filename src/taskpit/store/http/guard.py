@@ -17,7 +17,6 @@ header. Applications find it in scope["csrf"]. A session ends twelve hours after
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import hmac
 import re
@@ -32,7 +31,7 @@ import msgspec
 
 from taskpit.errors import Invalid
 from taskpit.model import Value
-from taskpit.store.http.limits import CONNECTION, Limits
+from taskpit.store.http.limits import CONNECTION
 from taskpit.store.http.listening import LOOPBACK
 
 Scope = MutableMapping[str, Any]
@@ -54,8 +53,6 @@ SESSION = 12 * 3600
 #: Long enough to resist guessing, and valid in addresses, cookies and headers.
 TOKEN = re.compile(r"[A-Za-z0-9_-]{16,200}")
 FORM = "application/x-www-form-urlencoded"
-#: How long and how far a refused body is read.
-LINGER, LINGER_BYTES = Limits().linger, Limits().linger_bytes
 
 
 class GuardRules(Value, frozen=True, kw_only=True):
@@ -205,7 +202,7 @@ class Guard:
                 self.check_body(head, body, caller)
         except Refused as refused:
             self.note_refusal(head, refused)
-            await self._answer(refused, head, receive, self._with_headers(send, []))
+            await self._answer(refused, head, self._with_headers(send, []))
             return
         inner = self.inner_scope(scope, head, caller)
         added = self.added_headers(head, caller)
@@ -266,7 +263,7 @@ class Guard:
 
         return send_with
 
-    async def _answer(self, refused: Refused, head: Head, receive: Receive, send: Send) -> None:
+    async def _answer(self, refused: Refused, head: Head, send: Send) -> None:
         if head.browses and refused.page and head.method == "GET":
             kind, text = "text/html; charset=utf-8", refused.page.replace("{told}", f"{refused}. {refused.hint}")
         elif head.browses:
@@ -279,10 +276,7 @@ class Guard:
         headers = [("content-type", kind), ("content-length", str(len(text.encode()))), ("connection", "close")]
         encoded = [(key.encode(), value.encode("latin-1")) for key, value in [*headers, *refused.headers]]
         await send({"type": "http.response.start", "status": refused.status, "headers": encoded})
-        await send({"type": "http.response.body", "body": body, "more_body": True})
-        if not head.safe and head.length:
-            await _drain(receive)
-        await send({"type": "http.response.body", "body": b""})
+        await send({"type": "http.response.body", "body": body})
 
 
 class _Session(Value, frozen=True, kw_only=True):
@@ -425,18 +419,6 @@ def _cookies(head: Head, name: str) -> list[str]:
 
 def _too_large(most: int) -> Refused:
     return Refused(413, "too_large", f"the request is larger than {most} bytes", "Send less at once.")
-
-
-async def _drain(receive: Receive) -> None:
-    """Read a refused body for a moment: closing at once could destroy the answer before the client reads it."""
-    size = 0
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(LINGER):
-            while size < LINGER_BYTES:
-                message = await receive()
-                size += len(message.get("body", b""))
-                if not message.get("more_body", False):
-                    return
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:

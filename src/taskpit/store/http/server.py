@@ -82,6 +82,30 @@ class _Flow(FlowControl):
             super().resume_reading()
 
 
+class _Lingering:
+    """A transport whose `close` reads on for a moment: closing with unread bytes would destroy the last answer."""
+
+    def __init__(self, transport: asyncio.Transport, linger: Callable[[], None]) -> None:
+        self._transport, self._is_closing = transport, False
+        self._linger = linger
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def is_closing(self) -> bool:
+        """Whether it is closed or lingers."""
+        return self._is_closing or self._transport.is_closing()
+
+    def close(self) -> None:
+        """Send what was written, and discard what comes."""
+        if self.is_closing() or not self._transport.can_write_eof():
+            self._transport.close()
+            return
+        self._is_closing = True
+        self._transport.write_eof()
+        self._linger()
+
+
 class LimitedConnection(_Parser):  # type: ignore[misc]  # which class it is depends on what is installed
     """A connection of uvicorn's that keeps the limits of its server. It feeds its parser one request at a time."""
 
@@ -110,7 +134,8 @@ class LimitedConnection(_Parser):  # type: ignore[misc]  # which class it is dep
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         """Register the connection, or close it if there are too many."""
-        super().connection_made(transport)
+        lingering: Any = _Lingering(transport, self._linger)
+        super().connection_made(lingering)
         self.flow = _Flow(transport, lambda: len(self._data) > self.limits.read_ahead)
         sock = transport.get_extra_info("socket")
         if sock is not None and sock.family in (socket.AF_INET, socket.AF_INET6):
@@ -202,17 +227,29 @@ class LimitedConnection(_Parser):  # type: ignore[misc]  # which class it is dep
             self.table.unmute(self)
 
     def _refuse(self, refused: BadHead) -> None:
-        """Answer, and read on for a moment without keeping anything, so that the client can read why."""
+        """Answer and close."""
         error = {"code": refused.code, "message": refused.message, "hint": ""}
         body = msgspec.json.encode({"schema": 1, "ok": False, "error": error})
         head = f"HTTP/1.1 {refused.status} {HTTPStatus(refused.status).phrase}\r\n"
         head += f"content-type: application/json\r\ncontent-length: {len(body)}\r\nconnection: close\r\n\r\n"
-        if self.cycle is None or not self.cycle.response_started or not self.is_busy:
+        if not self.is_busy or not self.cycle.response_started:
             self.transport.write(head.encode() + body)
+        self.transport.close()
+
+    def _linger(self) -> None:
+        """Discard what comes from now on."""
         self._is_refused = True
         self._data.clear()
         self._release()
         self.until = time.monotonic() + self.limits.linger
+        self.flow.resume_reading()
+
+    def shutdown(self) -> None:
+        """Close the connection, or let its answer be the last one."""
+        if self.is_busy:
+            super().shutdown()
+        else:
+            self.abort()
 
     # -- answers -----------------------------------------------------------------------------------
 

@@ -1,35 +1,30 @@
-"""Addresses of queues behind a gateway, `https://host:8443/q`, and the token shown there. Knows words and files.
+"""Addresses of queues behind a gateway, `https://host:8443/q`, and the token that is shown there.
 
 A token is never part of an address, a command line or a message: it comes from TASKPIT_TOKEN, from the file that
-TASKPIT_TOKEN_FILE names, or from beside the address in a folder that leads there.
+TASKPIT_TOKEN_FILE names, or from a folder that contains the address.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 from taskpit import fs
 from taskpit.errors import Invalid
 from taskpit.model import Value
+from taskpit.store.disk_errors import storage_error
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-#: How addresses begin.
 SCHEMES = ("https://", "http://")
-#: Where a folder that leads to a gateway keeps its token.
+#: Where a folder that contains an address keeps its token.
 TOKEN = ".taskpit/token"  # noqa: S105 - the name of a file
-#: Names under which only this machine can be meant.
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
-#: No token is longer.
 LONGEST_TOKEN = 512
-#: How long a verb goes on trying when the gateway that was there is gone, in seconds.
+#: How many seconds a verb goes on trying when its gateway is gone.
 PATIENCE = 15.0
 
 
-class RemoteAddress(Value, frozen=True, kw_only=True):
+class GatewayAddress(Value, frozen=True, kw_only=True):
     """Where a gateway is."""
 
     host: str
@@ -43,11 +38,11 @@ class RemoteAddress(Value, frozen=True, kw_only=True):
     patience: float = PATIENCE
 
     def __repr__(self) -> str:
-        return f"Address({self.whole!r})"  # never its token
+        return f"GatewayAddress({self.whole!r})"  # never its token
 
     @property
     def whole(self) -> str:
-        """As it is written; it has no secret in it."""
+        """The address as it is written; it contains no secret."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{'https' if self.secure else 'http'}://{host}:{self.port}{self.path}"
 
@@ -58,13 +53,13 @@ def is_address(text: str) -> bool:
 
 
 def shown(text: str) -> str:
-    """An address, well written or not, without anything that may be a secret."""
+    """Return an address, valid or not, without anything that may be a secret."""
     scheme, _, rest = text.partition("://")
     return f"{scheme}://{rest.rpartition('@')[2].partition('?')[0].partition('#')[0][:200]}"
 
 
-def parse(text: str, env: Mapping[str, str], folder: str = "") -> RemoteAddress:
-    """The address with its token; Invalid says what cannot be one."""
+def parse(text: str, env: Mapping[str, str], folder: str = "") -> GatewayAddress:
+    """Return the address with its token. Raises Invalid."""
     try:
         parts = urlsplit(text)
         host, port = parts.hostname or "", parts.port
@@ -82,7 +77,7 @@ def parse(text: str, env: Mapping[str, str], folder: str = "") -> RemoteAddress:
             f"{shown(text)} would send tasks and the token in the clear",
             hint="Use https://; http:// is for this machine only (127.0.0.1, localhost).",
         )
-    return RemoteAddress(
+    return GatewayAddress(
         host=host,
         port=port or (443 if secure else 80),
         path=parts.path.rstrip("/"),
@@ -93,7 +88,7 @@ def parse(text: str, env: Mapping[str, str], folder: str = "") -> RemoteAddress:
 
 
 def read_token(env: Mapping[str, str], folder: str = "") -> str:
-    """The token to show; Invalid if there is none that can be shown."""
+    """Return the token to show. Raises Invalid if there is none that can be shown."""
     token, where = env.get("TASKPIT_TOKEN", ""), "TASKPIT_TOKEN"
     for path in (env.get("TASKPIT_TOKEN_FILE", ""), f"{folder}/{TOKEN}" if folder else ""):
         if not token and path:
@@ -102,11 +97,11 @@ def read_token(env: Mapping[str, str], folder: str = "") -> str:
     if not token:
         raise Invalid(
             "a queue behind a gateway needs a token",
-            hint="`pit token add NAME` where the queue is makes one; put it into TASKPIT_TOKEN, or the path of a file "
-            "with it into TASKPIT_TOKEN_FILE.",
+            hint="`pit serve token add NAME` where the queue is makes one; put it into TASKPIT_TOKEN, or the path of a "
+            "file with it into TASKPIT_TOKEN_FILE.",
         )
     if len(token) > LONGEST_TOKEN or not token.isascii() or not token.isprintable() or " " in token:
-        raise Invalid(f"what {where} holds is not a token", hint="It is one word, as `pit token add` showed it.")
+        raise Invalid(f"{where} holds no token", hint="It is one word, as `pit serve token add` showed it.")
     return token
 
 
@@ -120,10 +115,25 @@ def _in_file(path: str) -> str:
 
 
 def name_in(token: str) -> str:
-    """The worker that a token is for, as it says itself; empty if it says none."""
+    """Return the worker that a token is for; empty if it does not say."""
     name, dot, _ = token.partition(".")
     return name if dot else ""
 
 
-def _unreadable(text: str, why: str, hint: str = "Write https://HOST:PORT/q, as `pit serve` says it.") -> Invalid:
+def leave_address(root: str, address: GatewayAddress, *, trusted: bool = True) -> None:
+    """Write the address and its token into a folder, which then opens this queue; only its owner may read the token."""
+    from taskpit.store.postgres.opening import leave_address as leave  # noqa: PLC0415 - needs an extra
+
+    leave(root, address.whole, trusted=trusted)
+    path = f"{root}/{TOKEN}"
+    try:
+        if fs.exists(path) and fs.read(path, 4096)[0].decode("ascii", "replace").strip() == address.token:
+            return
+        scratch = f"{root}/.taskpit/.{fs.fresh_name()}"
+        fs.replace(path, f"{address.token}\n".encode(), scratch, sync=False, mode=0o600)
+    except OSError as error:
+        raise storage_error(error) from error
+
+
+def _unreadable(text: str, why: str, hint: str = "Write https://HOST:PORT/q, as `pit serve` shows it.") -> Invalid:
     return Invalid(f"the address {shown(text)} cannot be read: {why}", hint=hint)
