@@ -460,7 +460,7 @@ class AgentNote(Value, frozen=True, kw_only=True):
 def cost_of(
     transcript: Transcript, model: str, session: str, before: Mapping[str, object], root: str
 ) -> dict[str, object]:
-    """Return what a run has cost, as its events tell; in dollars by the price of its model, if they tell only tokens."""
+    """Return what a run has cost, as its events tell; by the price of its model, if they tell only tokens."""
     facts: dict[str, float] = {}
     for key, value in transcript.facts.items():
         counted = amount(len(value) if isinstance(value, list) else value)
