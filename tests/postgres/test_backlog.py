@@ -221,7 +221,7 @@ def test_dead_rows_go_once_the_old_transaction_is_over(server, store):
         claims = store.claim(Want(worker="w", lease=60.0, count=life))
         store.finish([End(claim=c, result=Result(id=c.task.id, verdict=Verdict.DONE, worker=c.fence)) for c in claims])
         held_up = _buffers(store)
-    store.database.close()  # what a session did is counted when it ends
+    store.database.drop()  # what a session did is counted when it ends
     counted = "SELECT 1 FROM pg_stat_user_tables WHERE schemaname = %s AND relname = 'ready' AND n_dead_tup > 2000"
     until(lambda: server.sql(counted, store.address.schema))
     others = "SELECT 1 FROM pg_stat_activity WHERE backend_xmin IS NOT NULL AND pid <> pg_backend_pid()"

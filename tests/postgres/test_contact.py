@@ -123,6 +123,17 @@ def test_a_single_sweep_reclaims_where_a_pool_keeps_contact(server):
     store.close()
 
 
+def test_a_keeper_that_joined_nothing_keeps_contact_too(server):
+    """As a gateway does, whose sweeps are further apart than the tenth of a short lease."""
+    store = server.queue(config=Config(lease=1.0))
+    store.lapsed()
+    store.lapsed()
+    noted = f"SELECT at FROM {store.database.schema}.contact"
+    before = server.sql(noted)
+    until(lambda: server.sql(noted) != before)
+    store.close()
+
+
 def test_the_name_of_a_worker_that_is_gone_is_free_after_an_outage_and_one_lease(server):
     """Of a worker on another machine, which cannot be looked at."""
     store = server.queue()

@@ -1,6 +1,6 @@
 """Contact with the server: for how long this process has had it, and noting it for all others.
 
-A lease that expired while nobody could renew it must not be taken from its holder. So every claim lasts at least one
+A lease that expired while its holder could not renew it must not be taken away. So every claim lasts at least one
 lease after an outage: a gap in the contact of all (a row in the queue's schema), or a break in that of this process.
 """
 

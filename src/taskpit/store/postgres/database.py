@@ -86,6 +86,7 @@ class Database:
         self._spare: list[Session] = []
         self._turn = threading.Lock()
         self._connected = False
+        self._closed = False
         self._pid = os.getpid()
 
     def text(self, sql: str) -> bytes:
@@ -131,9 +132,17 @@ class Database:
 
     def _give(self, session: Session) -> None:
         with self._turn:
-            self._spare.append(session)
+            if not self._closed:
+                self._spare.append(session)
+                return
+        session.close()  # a thread was still waiting for its answer
 
     def close(self) -> None:
+        """Close the connections, those in use after their answer."""
+        self._closed = True
+        self.drop()
+
+    def drop(self) -> None:
         """Close the connections that are not in use."""
         with self._turn:
             spare, self._spare = self._spare, []
@@ -233,7 +242,7 @@ class Database:
                 self._give(session)
                 raise reason from error
             session.close()
-            self.close()
+            self.drop()
             # The server refused the statement in words, or the connection broke after it was sent.
             again = again or code_of(error) not in ("25006", "57P03", "57P05")
             if again and not repeat:

@@ -6,7 +6,6 @@ A store is safe to use from many threads. The server's clock counts; a test hand
 from __future__ import annotations
 
 import os
-import random
 import threading
 import time
 from collections.abc import Sequence
@@ -52,9 +51,7 @@ LARGEST_PRIORITY = (1 << 62) - 1
 FLOOR_EVERY, DEAD = 1.0, 2000
 #: A worker that stays signs again after this part of its lease.
 SIGN_SHARE = 4
-#: One call of so many folds the tally.
-FOLD_SHARE = 200
-#: Hexadecimal digits as letters, so that they can be told from a number before them.
+#: Hexadecimal digits as letters, which differ from the digits of a number before them.
 _LETTERS = str.maketrans("0123456789abcdef", "ghijklmnopqrstuv")
 
 
@@ -94,6 +91,8 @@ class PostgresStore(Files, Changelog, Upkeep):
         self._limits = as_json(dict(self.config.limits))
         self._members: dict[str, PostgresMember] = {}
         self._signed = 0.0
+        #: The sweeps of this process: one that sweeps again and again keeps contact for others.
+        self._sweeps = 0
         #: A process that comes and goes never looks for dead rows.
         self._raised = time.monotonic()
         self._turn = threading.Lock()
@@ -114,7 +113,7 @@ class PostgresStore(Files, Changelog, Upkeep):
 
     def _fold(self) -> None:
         """Fold the tally now and then, so that counting stays cheap."""
-        if random.randrange(FOLD_SHARE) == 0:  # noqa: S311 - no secret
+        if os.urandom(1) == b"\0":  # one call of 256
             try:
                 self._ask("fold")
             except TaskpitError:
@@ -319,9 +318,12 @@ class PostgresStore(Files, Changelog, Upkeep):
         member = PostgresMember(worker, number, lease, self._leave)
         with self._turn:
             self._members[worker] = member
+        self._keep_contact()
+        return member
+
+    def _keep_contact(self) -> None:
         if self._given is None:  # a test's clock knows no outage
             self._contact.start()
-        return member
 
     def _own_papers(self) -> None:
         """Note the queue in its papers, unless a person named the folder. A copy of the queue leaves them alone."""
@@ -346,8 +348,10 @@ class PostgresStore(Files, Changelog, Upkeep):
         return [number for number, host, pid, birth in rows if is_dead(host, pid, birth)]
 
     def _leases(self) -> list[float]:
+        """Return the leases that contact is kept for."""
         with self._turn:
-            return [member.lease for member in self._members.values()]
+            leases = [member.lease for member in self._members.values()]
+        return [*leases, self.config.lease] if self._sweeps > 1 else leases
 
     def _note_contact(self) -> None:
         self._ask("note_contact")
@@ -378,6 +382,9 @@ class PostgresStore(Files, Changelog, Upkeep):
         rows = self._ask("lapsed", dead=as_json(dead), dry=dry_run)
         if dead and not dry_run:
             self._ask("bury", numbers=as_json(dead))
+        self._sweeps += not dry_run
+        if self._sweeps > 1:
+            self._keep_contact()
         lasts = self.database.contact.lasts
         return [
             _lapse(*row, gone=gone, called_off=called_off)
