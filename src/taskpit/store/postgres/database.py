@@ -170,7 +170,7 @@ class Database:
                 cursor = session.execute(text, given)
             except UnicodeEncodeError:  # half of a surrogate pair becomes a question mark, as in a file
                 cursor = session.execute(text, {key: _encodable(value) for key, value in (given or {}).items()})
-            return cursor.fetchall() if cursor.description else []
+            return cursor.fetchall() if cursor.pgresult and cursor.pgresult.nfields else []
 
         return self._run(run, repeat=repeat, slow=slow)
 

@@ -45,6 +45,8 @@ from taskpit.store.postgres.workers import PostgresMember, born, here, is_dead
 BATCH = 500
 #: Parts of an end for which there is no short way.
 EXTRAS = ("children", "note", "back")
+#: The sizes that a claim may have, as an array of the server.
+SIZES = {None: "{f,t}", True: "{t}", False: "{f}"}
 #: The largest priority that has a place in the order.
 LARGEST_PRIORITY = (1 << 62) - 1
 #: Dead rows are looked for this often, in seconds, and so many of them move the place where claims begin to look.
@@ -212,7 +214,7 @@ class PostgresStore(Files, Changelog, Upkeep):
         member = self._members.get(want.worker)
         return {
             "worker": want.worker,
-            "bigs": [False, True] if want.big is None else [want.big],
+            "bigs": SIZES[want.big],
             "lease": want.lease,
             "call": want.call or _fresh(),
             "member": member.number if member and not want.verbatim else None,
