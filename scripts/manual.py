@@ -6,8 +6,7 @@ Reads the parsers, so it cannot be out of date.
 from __future__ import annotations
 
 from taskpit import __version__
-from taskpit.cli.fast_parser import COMMON
-from taskpit.cli.parser import make_parser
+from taskpit.cli.parser import COMMON, make_parser
 from taskpit.cli.verbs import GROUPS, VERBS, Verb, handler
 from taskpit.model import Value
 

@@ -15,7 +15,8 @@ General layout, each room knowing only what is below it:
 
 from __future__ import annotations
 
-TYPE_CHECKING = False
+from typing import TYPE_CHECKING
+
 if TYPE_CHECKING:
     from taskpit.errors import TaskpitError
     from taskpit.library import Job, Queue

@@ -7,28 +7,22 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from typing import Any
 
 from taskpit import access, errors, fs
 from taskpit.decode import read_json
 from taskpit.events import unsettled
 from taskpit.history import who
 from taskpit.ids import is_word
-from taskpit.model import SPLIT_FROM, Failed, Release, Said, State, Task, Value
+from taskpit.model import SPLIT_FROM, Card, Event, Failed, Release, Said, State, Task, Value
 from taskpit.policy import LANDING, OVER, PULL, RACING, REVIEW, WAITS
-from taskpit.queue import ASKED_TO_STOP
+from taskpit.queue import ASKED_TO_STOP, Queue
 from taskpit.race import is_racer
 from taskpit.rules import check_task
 from taskpit.run.manual import answer_by_hand, need_own_run
 from taskpit.status import STATUSES, Status, status_of
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from typing import Any
-
-    from taskpit.model import Card, Event
-    from taskpit.queue import Queue
 
 #: So many of the newest lines of the changelog are looked at for what a person did last.
 LOOKED_AT = 500

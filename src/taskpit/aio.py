@@ -13,45 +13,42 @@ from __future__ import annotations
 import asyncio
 import signal
 import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import CancelledError, Future
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager
 from functools import wraps
+from os import PathLike
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypedDict, TypeVar, Unpack
 
 from taskpit.errors import Lost
-from taskpit.library import Queue, Watcher, called
-from taskpit.model import Release
+from taskpit.library import Job, Queue, Watcher, called
+from taskpit.model import Claim, Event, Outcome, Release
+from taskpit.run.pool_options import PoolReport
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
-    from contextlib import AbstractAsyncContextManager, AbstractContextManager
-    from os import PathLike
-    from types import TracebackType
-    from typing import Any, Concatenate, ParamSpec, Self, TypedDict, TypeVar, Unpack
-
-    from taskpit.library import Job
-    from taskpit.model import Claim, Event, Outcome
-    from taskpit.run.pool_options import PoolReport
     from taskpit.run.runner import Run, Runner
 
-    #: Works on a job; a text is the output of a task that is done, nothing is the job's own output.
-    AsyncHandler = Callable[[Job], Awaitable[str | Outcome | None]]
+#: Works on a job; a text is the output of a task that is done, nothing is the job's own output.
+AsyncHandler = Callable[[Job], Awaitable[str | Outcome | None]]
 
-    class Working(TypedDict, total=False):
-        """What `work` may be given."""
 
-        until_empty: bool
-        worker: str
-        tags: Sequence[str]
-        big: bool | None
-        lease: float
-        max_tasks: int
-        checks: str | None
+class Working(TypedDict, total=False):
+    """What `work` may be given."""
 
-    P = ParamSpec("P")
-    T = TypeVar("T")
-    #: What takes the same as a verb of the queue.
-    Like = Callable[[Callable[..., T]], Callable[Concatenate["AsyncQueue", P], T]]
+    until_empty: bool
+    worker: str
+    tags: Sequence[str]
+    big: bool | None
+    lease: float
+    max_tasks: int
+    checks: str | None
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
+#: What takes the same as a verb of the queue.
+Like = Callable[[Callable[..., T]], Callable[Concatenate["AsyncQueue", P], T]]
 
 __all__ = ["AsyncQueue"]
 

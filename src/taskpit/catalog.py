@@ -11,23 +11,19 @@ from __future__ import annotations
 
 import os
 import stat
-import sys
 import time
-from _weakref import ref
 from binascii import crc32
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+from weakref import ref
 
 from taskpit import fs
 from taskpit.clock import boot_id
 from taskpit.decode import read_json
 from taskpit.listing import POINTER
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-    from typing import Any
-
-    #: The order of an entry, its name, its inode, whether something may tie it, and what its owner wants to know of it.
-    Row = tuple[int, float, int, str, str, int, int, str]
+#: The order of an entry, its name, its inode, whether something may tie it, and what its owner wants to know of it.
+Row = tuple[int, float, int, str, str, int, int, str]
 
 #: How a line of the log shows that it may have a row.
 MARK = b'"ready":['
@@ -125,31 +121,6 @@ class Arrivals:
 
     def __del__(self) -> None:
         self.close()
-
-
-def _load_sqlite() -> None:
-    """SQLite without the package around it, and in a command that has loaded next to nothing also without `functools`,
-    which costs as much again: of that it wants one function, to remember statements, which is C as well.
-    """
-    if "functools" in sys.modules or "threading" in sys.modules:  # nobody else may see what stands in
-        return
-    try:
-        from _functools import _lru_cache_wrapper  # type: ignore[import-not-found]
-    except ImportError:
-        return
-
-    class StandsIn:
-        """As much of `functools` as SQLite asks for."""
-
-        @staticmethod
-        def lru_cache(size: int) -> Callable[[Any], Any]:
-            return lambda call: _lru_cache_wrapper(call, size, False, tuple)
-
-    sys.modules["functools"] = StandsIn  # type: ignore[assignment]
-    try:
-        import _sqlite3  # noqa: F401 - it is there from now on
-    finally:
-        del sys.modules["functools"]
 
 
 #: The connection of each catalogue that is in use: of one that is dropped without being closed it is closed here.
@@ -263,39 +234,38 @@ class Catalog:
     @classmethod
     def _connect(cls, folder: str, name: str, log: str) -> Catalog | None:
         try:
-            _load_sqlite()
-            import _sqlite3
+            import sqlite3
         except ImportError:
             return None
         try:
-            database = _sqlite3.connect(f"{folder}/{name}", timeout=2.0, isolation_level=None, check_same_thread=False)
-        except _sqlite3.Error:
+            database = sqlite3.connect(f"{folder}/{name}", timeout=2.0, isolation_level=None, check_same_thread=False)
+        except sqlite3.Error:
             return None
         try:
             database.execute("pragma journal_mode = persist").fetchall()  # kill -9 must not spoil it
             database.execute("pragma synchronous = off").fetchall()  # power loss may: it is thrown away then
-        except _sqlite3.Error:
+        except sqlite3.Error:
             database.close()
             return None
         return cls(folder, name, database, log)
 
     def _ask(self, statement: str, values: Iterable[object] = ()) -> list[tuple[Any, ...]]:
-        import _sqlite3
+        import sqlite3
 
         try:
             return list(self._database.execute(statement, tuple(values)))
-        except (_sqlite3.Error, UnicodeError, OverflowError) as error:
+        except (sqlite3.Error, UnicodeError, OverflowError) as error:
             raise OSError(f"the catalogue: {error}") from None
 
     def _tell(self, statement: str, rows: Iterable[tuple[object, ...]]) -> None:
         """All of these or none."""
-        import _sqlite3
+        import sqlite3
 
         try:
             self._database.execute("begin immediate")
             self._database.executemany(statement, rows)
             self._database.execute("commit")
-        except (_sqlite3.Error, UnicodeError, OverflowError) as error:
+        except (sqlite3.Error, UnicodeError, OverflowError) as error:
             raise OSError(f"the catalogue: {error}") from None
 
     def _prepare(self, statements: str) -> None:
@@ -327,11 +297,11 @@ class Catalog:
 
     def names(self) -> Iterator[tuple[str, int]]:
         """Every name, with its inode: one after the other, for there may be millions."""
-        import _sqlite3
+        import sqlite3
 
         try:
             yield from self._database.execute("select name, inode from rows")
-        except _sqlite3.Error as error:
+        except sqlite3.Error as error:
             raise OSError(f"the catalogue: {error}") from None
 
     def has_more_than(self, count: int) -> bool:

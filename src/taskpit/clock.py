@@ -9,10 +9,8 @@ from __future__ import annotations
 import os
 import threading
 import time
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager
+from datetime import datetime, timezone
 
 #: A letter or digit for each byte; those that look alike are left out.
 _LETTERS = b"0123456789abcdefghjkmnpqrstvwxyz" * 8
@@ -25,17 +23,13 @@ JUMP = 1.0
 class Clock:
     """The machine's clocks; tests hand in one that stands still."""
 
-    if TYPE_CHECKING:
+    def now(self) -> float:
+        """Return the seconds since 1970, as the wall clock has it."""
+        return time.time()
 
-        def now(self) -> float:
-            """Seconds since 1970, as the wall clock has it."""
-
-        def monotonic(self) -> float:
-            """Seconds that never jump; stops while the machine sleeps."""
-
-    else:  # asked some twenty times for each task: nothing in between
-        now = staticmethod(time.time)
-        monotonic = staticmethod(time.monotonic)
+    def monotonic(self) -> float:
+        """Return seconds that never jump; they stop while the machine sleeps."""
+        return time.monotonic()
 
     def sleep(self, seconds: float) -> None:
         """Let that much time pass."""
@@ -70,41 +64,6 @@ def boot_id() -> str:
         except OSError:  # not Linux: the boot time, to the minute, is as good as we can tell
             _boot.append(f"boot-{int((time.time() - time.monotonic()) // 60)}")
     return _boot[0]
-
-
-#: The days that were read lately, and when they began: tasks that come one after the other have the same few.
-_days: dict[str, float] = {}
-
-
-def _as_we_write_it(text: str) -> float | None:
-    """The seconds of `2026-01-24T10:00:00Z` without loading a calendar; None if the numbers make no date."""
-    begins = _days.get(text[:10])
-    if begins is None and (begins := _day(text[:10])) is None:
-        return None
-    hour, minute, second = text[11:13], text[14:16], text[17:19]
-    digits = hour + minute + second
-    if not (digits.isdecimal() and digits.isascii()) or hour > "23" or minute > "59" or second > "59":
-        return None
-    return begins + int(hour) * 3600 + int(minute) * 60 + int(second)
-
-
-def _day(text: str) -> float | None:
-    """When the day `2026-01-24` begins; None if there is none."""
-    digits = text[:4] + text[5:7] + text[8:10]
-    if not (digits.isdecimal() and digits.isascii()):
-        return None
-    year, month, day = int(text[:4]), int(text[5:7]), int(text[8:10])
-    leap = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
-    longest = (31, 29 if leap else 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
-    if not 1 <= month <= 12 or not 1 <= day <= longest[month - 1]:
-        return None
-    # Days since 1970, with years that begin in March, so that the leap day comes last.
-    year, month = (year - 1, month + 9) if month <= 2 else (year, month - 3)
-    days = year * 365 + year // 4 - year // 100 + year // 400 + (month * 153 + 2) // 5 + day - 719469
-    if len(_days) >= 64:
-        _days.clear()
-    seconds = _days[text] = days * 86400.0
-    return seconds
 
 
 #: How long each letter of a duration is, in seconds.
@@ -169,54 +128,27 @@ LAST = 253402300799.0
 FIRST = -62135596800.0
 
 
-#: What was written lately: most times are those of now, several in a second.
-_written: dict[float, str] = {}
-
-
 def iso(seconds: float) -> str:
-    """`2026-01-24T10:00:00Z`, as the changelog and the task files write it."""
-    second = seconds // 1
-    text = _written.get(second)
-    if text is None:
-        if len(_written) >= 64:
-            _written.clear()
-        at = time.gmtime(seconds)
-        text = f"{at[0]:04d}-{at[1]:02d}-{at[2]:02d}T{at[3]:02d}:{at[4]:02d}:{at[5]:02d}Z"
-        _written[second] = text
-    return text
+    """Write `2026-01-24T10:00:00Z`, as the changelog and the task files have it."""
+    at = datetime.fromtimestamp(seconds // 1, timezone.utc)
+    return f"{at.replace(tzinfo=None).isoformat()}Z"
 
 
 def stamp(seconds: float) -> str:
-    """`20260614T175042Z`, as file names carry it."""
+    """Write `20260614T175042Z`, as file names carry it."""
     return time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(seconds))
 
 
-#: What was read lately: tasks that come one after the other have the same few times.
-_instants: dict[str, float] = {}
-
-
 def instant(text: str, now: float = 0.0) -> float:
-    """Seconds since 1970 of `2026-01-24T10:00:00Z`, `+30m`, or unix seconds.
+    """Read `2026-01-24T10:00:00Z`, `+30m`, or unix seconds as seconds since 1970.
 
     Offsets (`+01:00`) are honoured; a time without one is UTC. Raises ValueError.
     """
-    known = _instants.get(text)
-    if known is not None:
-        return known
     text = text.strip()
-    if len(text) == 20 and text[4::3] == "--T::Z":
-        seconds = _as_we_write_it(text)
-        if seconds is not None:
-            if len(_instants) >= 64:
-                _instants.clear()
-            _instants[text] = seconds
-            return seconds
     if text.startswith("+"):
         return _in_time(now + duration(text[1:]), text)
     if text.replace(".", "", 1).isdecimal():
         return _in_time(float(text), text)
-    from datetime import datetime, timezone  # only hand-given times pay for it
-
     try:
         parsed = datetime.fromisoformat(text)
     except ValueError:

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import json
 import re
-import tomllib
 from collections.abc import Iterable
 from enum import EnumType
 from functools import cache
@@ -90,6 +89,8 @@ def is_deep(value: object) -> bool:
 
 def read_toml(text: str) -> dict[str, Any]:
     """Return the tables of a TOML text; ValueError if it is none, or nested or dotted too deeply."""
+    import tomllib  # noqa: PLC0415 - 2 ms that only a command with settings pays for
+
     if re.search(rf"(?:\.[^.\n=]+){{{DEEPEST}}}", text):  # tomllib would take hours for such a key
         raise ValueError("it has a key with too many parts")
     try:

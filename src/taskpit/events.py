@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from taskpit import errors
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from taskpit.model import Event
-    from taskpit.store.port import Looking
+from taskpit.model import Event
+from taskpit.store.port import Looking
 
 
 def new_events(store: Looking, cursor: str, keep: Callable[[Event], bool] = lambda _: True) -> tuple[list[Event], str]:

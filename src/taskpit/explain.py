@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 
 from taskpit import errors
 from taskpit.clock import iso, say_duration
 from taskpit.history import author, who
-from taskpit.model import LATER, State, Verdict
+from taskpit.model import LATER, Card, Result, State, Task, Try, Verdict
 from taskpit.status import LABELS, Status, status_of
 from taskpit.text import headline, one_line, revealed
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from taskpit.model import Card, Result, Task, Try
 
 #: What a task needs that no time will bring.
 _NEVER = re.compile(r"needs (?P<need>\S+), which (?:(?P<failed>failed)|does not exist)")

@@ -14,6 +14,8 @@ import fcntl
 import os
 import stat as stat_module
 import time
+from collections.abc import Callable, Iterator
+from typing import Any, Self
 
 from taskpit import kernel
 from taskpit.held_directories import (
@@ -32,11 +34,6 @@ from taskpit.held_directories import (
     wall,
 )
 from taskpit.nonces import fresh_name
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from typing import Any, Self
 
 #: What stands elsewhere and is had from here.
 __all__ = ["Dir", "Foreign", "NotADirectory", "NotAFile", "directory", "fresh_name", "path_in", "wall"]

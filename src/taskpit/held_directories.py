@@ -16,13 +16,10 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from collections.abc import Callable
 from itertools import count
 from sys import is_finalizing
 from time import monotonic, sleep
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 #: How old a comparison of a directory with its path may be, in seconds; and before one is made because a call failed.
 COMPARED, COMPARED_AGAIN = 1.0, 0.05

@@ -5,14 +5,10 @@ Pure: lines in, values out. Knows no store and no surface.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 from taskpit.clock import instant
-from taskpit.model import Value
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from taskpit.model import Event, Result
+from taskpit.model import Event, Result, Value
 
 #: So many spans and waits are remembered; older ones are forgotten first.
 MOST = 50_000

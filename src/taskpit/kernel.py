@@ -6,15 +6,14 @@ without.
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import fcntl
 import os
 import sys
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
+from collections.abc import Callable
+from functools import cache
+from typing import Any
 
 #: renameat2: paths are from the working directory, and a taken name is refused.
 AT_FDCWD, RENAME_NOREPLACE = -100, 1
@@ -31,42 +30,25 @@ SIGURG = 23
 #: Since this kernel, syncfs tells when something could not be written.
 TELLS_ERRORS = (5, 8)
 
-_calls: dict[str, Callable[..., int] | None] = {}
 
-
+@cache
 def call(name: str) -> Callable[..., int] | None:
-    """A function of the C library that takes numbers and texts and gives a number; None if there is none.
-
-    By the core of `ctypes` alone: the rest of it would take every command five milliseconds.
-    """
-    if name not in _calls:
-        try:
-            from _ctypes import FUNCFLAG_CDECL, FUNCFLAG_USE_ERRNO, CFuncPtr, dlopen, dlsym
-
-            class Function(CFuncPtr):
-                _flags_ = FUNCFLAG_CDECL | FUNCFLAG_USE_ERRNO
-
-            _calls[name] = Function(dlsym(dlopen(None, 0), name))  # type: ignore[arg-type]
-        except (ImportError, OSError):
-            _calls[name] = None
-    return _calls[name]
-
-
-def _error() -> int:
-    from _ctypes import get_errno
-
-    return get_errno()
+    """Return a function of the C library that takes numbers and texts and returns a number; None if there is none."""
+    try:
+        return getattr(ctypes.CDLL(None, use_errno=True), name)  # type: ignore[no-any-return]
+    except (AttributeError, OSError):
+        return None
 
 
 def rename_new(source: str, target: str, here: int | None = None, there: int | None = None) -> int:
     """Rename without replacing, from one open directory to another: 0, or the error's number; ENOSYS if it can't be."""
-    rename = _calls.get("renameat2") or call("renameat2")
+    rename = call("renameat2")
     if rename is None:
         return errno.ENOSYS
     old, new = AT_FDCWD if here is None else here, AT_FDCWD if there is None else there
     if rename(old, source.encode(*FS_CODEC), new, target.encode(*FS_CODEC), RENAME_NOREPLACE) == 0:
         return 0
-    return _error()
+    return ctypes.get_errno()
 
 
 def is_local(path: str) -> bool:
@@ -123,15 +105,7 @@ def _kind(path: str) -> int:
     ask = call("statfs")
     if ask is None:
         return 0
-    from _ctypes import Array, _SimpleCData
-
-    class Long(_SimpleCData):  # type: ignore[type-arg]
-        _type_ = "l"
-
-    class Answer(Array):  # type: ignore[type-arg]
-        _type_, _length_ = Long, 64
-
-    answer = Answer()
+    answer = (ctypes.c_long * 64)()
     return int(answer[0]) & 0xFFFFFFFF if ask(os.fsencode(path), answer) == 0 else 0
 
 
@@ -139,5 +113,5 @@ def sync_filesystem(fd: int) -> None:
     """All that was written to the filesystem of this open file is on the disk, bytes and names; OSError if not."""
     sync: Any = call("syncfs")
     if sync(fd) != 0:
-        code = _error()
+        code = ctypes.get_errno()
         raise OSError(code, os.strerror(code))

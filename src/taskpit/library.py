@@ -15,14 +15,20 @@ from __future__ import annotations
 
 import os
 import threading
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import wraps
 from math import isnan
+from os import PathLike
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
 
 from taskpit import access, keeper
+from taskpit.clock import Clock
+from taskpit.config import Config
 from taskpit.decode import convert, several
 from taskpit.errors import CheckFailed, CursorLost, Invalid, Lost, Nothing, TaskpitError, Unknown, Untrusted
-from taskpit.model import LISTS, Count, Done, Failed, Outcome, Release, Said, Seconds, Task
+from taskpit.model import LISTS, Claim, Count, Done, End, Event, Failed, Outcome, Release, Said, Seconds, Task
 from taskpit.nonces import own
 from taskpit.policy import check_end, checked
 from taskpit.queue import Queue as Verbs
@@ -32,25 +38,15 @@ from taskpit.run.lost import settle
 from taskpit.run.pool import Pool
 from taskpit.run.pool_options import PoolOptions, PoolReport, Show
 from taskpit.run.process import run_check
+from taskpit.store.port import Member, Store
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from contextlib import AbstractContextManager
-    from os import PathLike
-    from types import TracebackType
-    from typing import Any, ParamSpec, Self, TypeVar
-
-    from taskpit.clock import Clock
-    from taskpit.config import Config
-    from taskpit.model import Claim, End, Event
     from taskpit.run.runner import Run, Runner
-    from taskpit.store.port import Member, Store
 
-    P = ParamSpec("P")
-    T = TypeVar("T")
-    #: Works on a job; a text is the output of a task that is done, nothing is the job's own output.
-    Handler = Callable[["Job"], str | Outcome | None]
+P = ParamSpec("P")
+T = TypeVar("T")
+#: Works on a job; a text is the output of a task that is done, nothing is the job's own output.
+Handler = Callable[["Job"], str | Outcome | None]
 
 __all__ = ["Job", "Queue"]
 

@@ -6,12 +6,10 @@ compared with another million in seconds, where a million looks take minutes.
 
 from __future__ import annotations
 
-from taskpit import fs
+import os
+from collections.abc import Iterator
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Iterator
+from taskpit import fs
 
 #: Which database is a directory's catalogue (each has a name of its own: others may still have the last one open).
 POINTER = "catalog"

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import errno
 import os
-from _thread import allocate_lock
+import threading
+from collections.abc import Iterator
 from time import monotonic
 
 from taskpit import fs
 from taskpit.nonces import own
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 #: A longer line is no line of ours.
 LONGEST_LINE = 1 << 26
@@ -31,7 +28,7 @@ class Log:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self._turn, self._of = allocate_lock(), own.first
+        self._turn, self._of = threading.Lock(), own.first
         self._fd = -1
         self._looked = -EVERY
 
@@ -74,7 +71,7 @@ class Log:
 
     def _part(self) -> None:
         """After a fork, a thread that had the turn is the parent's, and comes back from nothing here."""
-        self._turn, self._of = allocate_lock(), own.first
+        self._turn, self._of = threading.Lock(), own.first
 
     def close(self) -> None:
         """Let go of it; the next append opens it again."""

@@ -12,9 +12,10 @@ Ask      -> held until a person answers
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from taskpit.clock import iso, say_duration
+from taskpit.config import Config
 from taskpit.decode import convert_field
 from taskpit.errors import Invalid
 from taskpit.model import (
@@ -35,12 +36,6 @@ from taskpit.model import (
     Verdict,
 )
 from taskpit.text import headline, one_line
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from taskpit.config import Config
 
 #: Kinds of failure that are the task's own; all others spend no attempt.
 SPENDS = frozenset(("task", "check", "conflict", "crash", "timeout", "empty"))

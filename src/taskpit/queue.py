@@ -5,16 +5,21 @@ The same verbs serve the command line, the worker pool, the boards and programs 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import filterfalse
+from typing import Self
 
 from taskpit import errors, pools
 from taskpit.clock import Clock, iso
 from taskpit.config import Config
 from taskpit.decode import convert, several
+from taskpit.held_lock import NamedLock
 from taskpit.model import (
     SCHEDULES,
+    Card,
     Claim,
     Count,
+    Done,
     End,
     Event,
     Failed,
@@ -28,17 +33,9 @@ from taskpit.model import (
     Want,
     worker_type,
 )
+from taskpit.race import Race
 from taskpit.rules import ANY, check_task, drawn, find_cycle, suits, tangled
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from typing import Self
-
-    from taskpit.held_lock import NamedLock
-    from taskpit.model import Card, Done
-    from taskpit.race import Race
-    from taskpit.store.port import Looking, Store
+from taskpit.store.port import Looking, Store
 
 #: Changes by a person take the task for this long at most.
 EDIT_LEASE = 60.0

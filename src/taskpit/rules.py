@@ -5,7 +5,7 @@ Every store answers to these rules; the conformance suite holds it to them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from operator import attrgetter
 
 from msgspec.structs import astuple
@@ -14,14 +14,8 @@ from taskpit.clock import iso, say_duration
 from taskpit.config import Limit
 from taskpit.decode import convert_field
 from taskpit.errors import Invalid
-from taskpit.model import LINES, LISTS, State, Task, Value
+from taskpit.model import LINES, LISTS, State, Task, Value, Want
 from taskpit.text import is_count
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from taskpit.model import Want
 
 Order = tuple[int, float, int, str]
 #: The seconds of `/min`.

@@ -13,22 +13,15 @@ from __future__ import annotations
 import json
 import os
 import stat
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from hashlib import blake2b
+from typing import Any
 
 from taskpit import fs, layouts
 from taskpit.config import plain_settings
 from taskpit.decode import read_json, read_toml
 from taskpit.errors import Untrusted
 from taskpit.model import Value
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-    from hashlib import blake2b
-else:
-    try:
-        from _blake2 import blake2b  # what `hashlib` hands out, without loading OpenSSL
-    except ImportError:
-        from hashlib import blake2b
 
 #: Where a folder says what it is, where it leads, what it runs, who works in it.
 LAYOUT, ADDRESS, CONFIG = ".taskpit/layout", ".taskpit/address", ".taskpit/config.toml"

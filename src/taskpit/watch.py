@@ -11,14 +11,11 @@ import os
 import select
 import struct
 import time
+from collections.abc import Callable, Sequence
 from sys import is_finalizing
 
 from taskpit.held_directories import forget
 from taskpit.kernel import FS_CODEC, call
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 #: An entry is moved out or unmade; moved in, made, or its writer has closed it.
 GOES, COMES = 0x40 | 0x200, 0x80 | 0x100 | 0x8

@@ -11,17 +11,13 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections.abc import Callable, Mapping
 
 from taskpit import fs, ids
+from taskpit.clock import Clock
 from taskpit.decode import convert, read_json
 from taskpit.errors import Invalid
 from taskpit.model import Count, Offset, Seconds, Text, Value
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from taskpit.clock import Clock
 
 #: Between a worker's name and what makes one claim of it unique.
 MARK = "~"

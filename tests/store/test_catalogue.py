@@ -416,11 +416,11 @@ def test_the_order_is_that_of_memory(tmp_path_factory, tasks):
 @pytest.fixture
 def connections(monkeypatch):
     """Those that were opened and are still open."""
-    import _sqlite3
+    import sqlite3
 
     opened = set()
 
-    class Counted(_sqlite3.Connection):
+    class Counted(sqlite3.Connection):
         def __init__(self, *words, **options):
             super().__init__(*words, **options)
             opened.add(self)
@@ -429,7 +429,7 @@ def connections(monkeypatch):
             super().close()
             opened.discard(self)
 
-    monkeypatch.setattr(_sqlite3, "connect", Counted)
+    monkeypatch.setattr(sqlite3, "connect", Counted)
     return opened
 
 

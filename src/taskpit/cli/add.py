@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from taskpit import trust
 from taskpit.cli.context import Args, Context, Reply, Usage, arg, either, takes
@@ -13,13 +14,8 @@ from taskpit.cli.output import quoted
 from taskpit.cli.task_options import TASK_ARGS, task_fields
 from taskpit.errors import Conflict, Invalid, TaskpitError
 from taskpit.model import LISTS, Said, Task
+from taskpit.queue import Queue
 from taskpit.workers import run_around
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from typing import Any
-
-    from taskpit.queue import Queue
 
 # -- init ------------------------------------------------------------------------------------------
 

@@ -11,7 +11,9 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Sequence
 from itertools import islice
+from typing import Any
 
 from taskpit import access, fs
 from taskpit.cli import verbs
@@ -19,19 +21,11 @@ from taskpit.cli.context import Args, Context, Reply, Usage, arg, takes
 from taskpit.cli.options import AS
 from taskpit.clock import say_duration
 from taskpit.errors import Invalid
-from taskpit.model import Said, State
-from taskpit.queue import cards, tally
+from taskpit.model import Card, Said, State
+from taskpit.queue import Queue, cards, tally
+from taskpit.setup.plan import PartPlan
 from taskpit.status import summary
 from taskpit.text import fit
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:  # a session calls `pit hook` after every tool it uses
-    from collections.abc import Sequence
-    from typing import Any
-
-    from taskpit.model import Card
-    from taskpit.queue import Queue
-    from taskpit.setup.plan import PartPlan
 
 #: Never more than this many bytes.
 LARGEST = 2048

@@ -14,12 +14,8 @@ from taskpit.crew.status import MemberRow, rows
 from taskpit.errors import Invalid, MissingExtra, TaskpitError, install_hint
 from taskpit.queue import Queue
 from taskpit.trust import state_dir
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:  # an extra
-    from taskpit.web.serve import BoardServer
-    from taskpit.web.shared import BoardThreads
-
+from taskpit.web.serve import BoardServer
+from taskpit.web.shared import BoardThreads
 
 WEB_ARGS = (
     arg("--port N", "where to listen (default: 7480, or any that is free)", type=a_port, default=0, group="with --web"),

@@ -11,12 +11,8 @@ from taskpit.cli.context import Args, Context, Reply, arg, takes
 from taskpit.cli.options import AS, IDS, a_duration, named, only_tags, refusal, to_each
 from taskpit.cli.output import paint
 from taskpit.clock import say_duration
-from taskpit.model import Card, Said, State
+from taskpit.model import Card, Claim, Said, State
 from taskpit.text import revealed
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from taskpit.model import Claim
 
 FOR_EVER = float("inf")
 

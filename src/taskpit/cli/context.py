@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
+from collections.abc import Callable, Mapping
+from textwrap import dedent
+from typing import Any
 
 from taskpit.cli.output import Screen, envelope, quoted
 from taskpit.errors import TaskpitError
 from taskpit.model import Value
+from taskpit.queue import Queue
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Callable, Mapping
-    from typing import Any
-
-    from taskpit.queue import Queue
-
-    #: What a verb is given: argparse itself is loaded only for lines that are not plain.
-    Args = argparse.Namespace
-    #: One argument of a verb: how it is spelled, what it is for, and what else `argparse` is to know of it.
-    Arg = tuple[str, str, dict[str, Any]]
-else:
-    Args = Arg = object
+#: The arguments of a verb.
+Args = argparse.Namespace
+#: One argument as it is declared: how it is spelled, its help, and further words for `argparse`.
+Arg = tuple[str, str, dict[str, Any]]
 
 
 class Usage(TaskpitError):
@@ -69,9 +64,8 @@ class Handler:
 
     def help(self) -> tuple[str, list[str]]:
         """What it does, and examples: the function's docstring, of which the last paragraph is the examples."""
-        from inspect import cleandoc
-
-        about, _, examples = cleandoc(self.run.__doc__ or "").rpartition("\n\n")
+        first, _, rest = (self.run.__doc__ or "").partition("\n")
+        about, _, examples = f"{first.strip()}\n{dedent(rest)}".strip().rpartition("\n\n")
         return about, examples.split("\n")
 
 

@@ -8,12 +8,8 @@ from taskpit import access, errors
 from taskpit.cli.context import Args, Context, Reply, Usage, arg, either, takes
 from taskpit.cli.options import AS, ID, IDS, REASON, named, one_input, read_input, read_text, reason_words, to_each
 from taskpit.clock import iso
-from taskpit.model import Failed, Release, Split, State, Task
+from taskpit.model import Claim, End, Failed, Outcome, Release, Split, State, Task
 from taskpit.run.manual import finish_by_hand, need_wait, refuse_called_off, refuse_lost, refuse_unsplit
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from taskpit.model import Claim, End, Outcome
 
 #: Results and logs may be long; more than this is not read into memory.
 LONGEST = 32 * 1024 * 1024

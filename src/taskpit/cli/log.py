@@ -15,12 +15,9 @@ from taskpit.events import new_events
 from taskpit.model import Event, State
 from taskpit.queue import Queue, cards, tally
 from taskpit.report import PARTS, Report, ReportRow, make_report, newest
+from taskpit.run.traces import TraceSpan
 from taskpit.status import LABELS, STATUSES
 from taskpit.text import one_line
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:  # only `trace` pays for it
-    from taskpit.run.traces import TraceSpan
 
 #: `pit log` shows this many of the newest lines.
 SCREENFUL = 50

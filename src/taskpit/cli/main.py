@@ -6,19 +6,17 @@ it does anything is paid by every claim of every worker.
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
 import sys
+import threading
+from collections.abc import Sequence
+from typing import TextIO
 
 from taskpit import __version__, access, errors
-from taskpit.cli import output, verbs
-from taskpit.cli.context import Context, Handler, Reply, Usage
-from taskpit.cli.fast_parser import NotPlain, read_plain
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any, TextIO
+from taskpit.cli import output, parser, verbs
+from taskpit.cli.context import Context, Reply, Usage
 
 #: Ends by a signal have the exit codes that shells give them.
 INTERRUPTED, BROKEN_PIPE = 130, 141
@@ -125,23 +123,13 @@ def _answer(given: dict[str, str], rest: list[str], context: Context) -> Reply:
     words = [*rest[1:], "--help"] if "help" in given else rest[1:]
     access.need_verb(verb.name, context.env)
     handler = verbs.handler(verb)
-    args = _read(verb, handler, words)
+    args = parser.read(verb, words)
     if args is None:
         context.json = False  # help was asked for, and shown: an envelope after it would be a line too many
         return Reply()
     context.directory = getattr(args, "directory", context.directory)
     context.json = getattr(args, "json", context.json)
     return handler.run(args, context)
-
-
-def _read(verb: verbs.Verb, handler: Handler, words: list[str]) -> Any | None:
-    """The arguments: a plain line by itself, any other with argparse. None if help was shown."""
-    try:
-        return read_plain(handler, words)
-    except NotPlain:
-        from taskpit.cli import parser
-
-        return parser.read(verb, words)
 
 
 def _where_to_look(rest: list[str]) -> str:
@@ -258,10 +246,8 @@ def _open_streams() -> None:
 
 
 def _leave(code: int) -> None:
-    """The process ends at once where nobody waits for it to be taken down, which takes as long as a claim."""
-    import atexit
-
-    if "threading" in sys.modules or atexit._ncallbacks():  # noqa: SLF001 - nothing else says whether there are any
+    """End the process at once: to take down all modules would take as long as a claim."""
+    if threading.active_count() > 1 or atexit._ncallbacks():  # noqa: SLF001 - there is no public way to ask
         return
     try:
         sys.stdout.flush()

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 
 from taskpit import errors
 from taskpit.cli.context import Arg, Args, Context, Reply, Usage, arg
 from taskpit.clock import duration
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from taskpit.model import Task
-    from taskpit.queue import Queue
-    from taskpit.status import Status
+from taskpit.model import Task
+from taskpit.queue import Queue
+from taskpit.status import Status
 
 #: What others write as P0 (drop everything) to P4 (some day), in our numbers: higher first.
 PRIORITIES = {"P0": 40, "P1": 30, "P2": 20, "P3": 10, "P4": 0}

@@ -11,15 +11,11 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Mapping, Sequence
+from typing import TextIO
 
+from taskpit.errors import TaskpitError
 from taskpit.text import fit, is_plain, plain, width_of
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from typing import TextIO
-
-    from taskpit.errors import TaskpitError
 
 #: The number in every envelope; grows when what programs rely on changes.
 SCHEMA = 1

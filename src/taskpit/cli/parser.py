@@ -1,4 +1,4 @@
-"""Command lines read with argparse: help, and whatever is not plain. Loaded only then."""
+"""Command lines, read with argparse. A verb declares its arguments once, as rows."""
 
 from __future__ import annotations
 
@@ -7,8 +7,18 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from taskpit.cli import output, verbs
-from taskpit.cli.context import Usage
-from taskpit.cli.fast_parser import COMMON, declared
+from taskpit.cli.context import Arg, Usage
+
+#: What every verb has.
+COMMON: tuple[Arg, ...] = (
+    (
+        "-C DIR",
+        "the queue, or a folder below it",
+        {"dest": "directory", "default": argparse.SUPPRESS, "group": "every verb"},
+    ),
+    ("--json", "one JSON envelope on standard output", {"default": argparse.SUPPRESS, "group": "every verb"}),
+    ("-h --help", "show this and end", {"action": "help", "group": "every verb"}),
+)
 
 
 class _Shown(Exception):
@@ -67,6 +77,22 @@ class _Parser(argparse.ArgumentParser):
         raise _Shown
 
 
+def declared(row: Arg) -> tuple[list[str], dict[str, Any]]:
+    """The argument as `argparse` is told of it: its flags, or its one name, and all else by name."""
+    spelled, about, more = row
+    words = spelled.split()
+    flags = [word for word in words if word.startswith("-")]
+    said = {"help": about, **{key: value for key, value in more.items() if key not in ("group", "either")}}
+    if not flags:
+        name = said.pop("dest", words[0].lower())
+        return [name], said if words[0] == name else {"metavar": words[0], **said}
+    if len(flags) < len(words):
+        said["metavar"] = words[-1]
+    elif not ("action" in said or "choices" in said):
+        said["action"] = "store_true"
+    return flags, said
+
+
 def read(verb: verbs.Verb, words: list[str]) -> argparse.Namespace | None:
     """The arguments; None if help was asked for and shown."""
     parser = make_parser(verb)
@@ -87,8 +113,6 @@ def make_parser(verb: verbs.Verb) -> _Parser:
     places: dict[str, Any] = {}
     for row in (*COMMON, *handler.rows):
         flags, said = declared(row)
-        if said.get("default") == argparse.SUPPRESS:
-            said["default"] = argparse.SUPPRESS  # argparse knows this very string
         group, rival = row[2].get("group", ""), row[2].get("either", "")
         if group and group not in places:
             places[group] = parser.add_argument_group(group)

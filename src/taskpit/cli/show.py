@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import stat
 import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 
 from taskpit import fs, layouts
@@ -14,21 +15,14 @@ from taskpit.clock import say_duration
 from taskpit.errors import Invalid, NotFound
 from taskpit.explain import ending, facts, reason_of, tries
 from taskpit.history import who
-from taskpit.model import State
-from taskpit.queue import cards, tally
+from taskpit.layouts import Layout
+from taskpit.model import Card, Result, State
+from taskpit.queue import Queue, cards, tally
+from taskpit.search import Hit
 from taskpit.status import LABELS, Status, card_facts, full_facts, read_status, state_with, status_of, summary
 from taskpit.store.folder import lately_aside
+from taskpit.store.port import Artifact, Store
 from taskpit.text import fit, plain, revealed
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from taskpit.layouts import Layout
-    from taskpit.model import Card, Result
-    from taskpit.queue import Queue
-    from taskpit.search import Hit
-    from taskpit.store.port import Artifact, Store
 
 #: People see this many tasks unless they ask for more; programs see all.
 SCREENFUL = 50

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from taskpit.cli.context import Args, arg
 from taskpit.cli.options import a_count, a_priority, words
 from taskpit.clock import instant
 from taskpit.errors import Invalid
 from taskpit.model import LISTS
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
-    from taskpit.queue import Queue
-
+from taskpit.queue import Queue
 
 #: The fields of a task that an option says, each with that option; its words may be read by `_READ`.
 TASK_OPTIONS = {

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 
+from taskpit.cli.context import Handler
 from taskpit.model import Value
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from taskpit.cli.context import Handler
 
 
 class Verb(Value, frozen=True, kw_only=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import shlex
 import sys
@@ -10,26 +11,22 @@ from itertools import islice
 
 from taskpit import errors
 from taskpit.cli.context import Args, Context, Reply, Usage, arg, takes
-from taskpit.cli.fast_parser import REMAINDER
 from taskpit.cli.options import a_count, a_duration, only_tags, refusal
 from taskpit.clock import instant
+from taskpit.landing.pipe import LandingPipe
 from taskpit.landing.values import HOW_IT_LANDS, LANDS, REVIEWS, Terms, spelled
 from taskpit.model import Claim, State, Want
 from taskpit.queue import cards, tally
 from taskpit.rules import suits
 from taskpit.run.agent_limits import Choosing
 from taskpit.run.budget import BudgetLimit, parse
+from taskpit.run.checkout import Checkout
 from taskpit.run.pool_options import PoolOptions, PoolReport
 from taskpit.run.preset import find, places, speaking
 from taskpit.run.prompt import make_prompt
 from taskpit.run.run_directory import RunPlaces
 from taskpit.run.runner import CommandRunner, PluggedRunner, Run
 from taskpit.run.sandbox import shut_in
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from taskpit.landing.pipe import LandingPipe
-    from taskpit.run.checkout import Checkout
 
 AnyRunner = CommandRunner | Choosing | PluggedRunner
 
@@ -103,7 +100,7 @@ def _budget(text: str) -> BudgetLimit:
     *LANDING_ARGS,
     arg("--allow-check GLOB", "hold tasks whose check is not like this; repeatable", action="append"),
     arg("--dry-run", "show what would be run for the next task, change nothing"),
-    arg("command", "the command to run for each task", metavar="-- CMD ...", nargs=REMAINDER),
+    arg("command", "the command to run for each task", metavar="-- CMD ...", nargs=argparse.REMAINDER),
     usage="pit work [-n N] [options] (-- CMD ... | --agent PRESET [-- ARGS ...] | --reviewer AGENT)",
 )
 def _work(args: Args, context: Context) -> Reply:

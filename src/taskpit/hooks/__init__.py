@@ -14,21 +14,17 @@ import json
 import os
 import sys
 import time
+from collections.abc import Iterable
+from typing import Any
 
 from taskpit import fs
 from taskpit.clock import iso
+from taskpit.config import Hooks
 from taskpit.errors import Untrusted
+from taskpit.model import Claim, End
 from taskpit.policy import REVIEW, REVIEWER
+from taskpit.store.port import Store
 from taskpit.trust import name_for, state_dir
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from typing import Any
-
-    from taskpit.config import Hooks
-    from taskpit.model import Claim, End
-    from taskpit.store.port import Store
 
 __all__ = ["lock_of", "spool_of", "tell", "tell_ends"]
 

@@ -18,6 +18,7 @@ import tempfile
 import threading
 import time
 from contextlib import suppress
+from typing import Any
 
 from taskpit import fs
 from taskpit.clock import iso, say_duration
@@ -26,10 +27,6 @@ from taskpit.errors import TaskpitError
 from taskpit.hooks import lock_of
 from taskpit.model import Event
 from taskpit.text import last_lines
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 #: How often new notes are looked for while commands run, in seconds.
 LOOK_AGAIN = 0.2

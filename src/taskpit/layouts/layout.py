@@ -3,29 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from typing import Protocol
 
 from taskpit.clock import stamp
 from taskpit.errors import Invalid
 from taskpit.ids import ALNUM, LONGEST_WORD, is_word, path_of
-from taskpit.model import State, Value
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from typing import Protocol
-
-    from taskpit.model import Result, Task, Verdict
-
-    class Named(Protocol):
-        """What a file is called after: a task, or as much of it as another name told."""
-
-        @property
-        def id(self) -> str: ...  # noqa: D102 - as a task has them
-        @property
-        def slug(self) -> str: ...  # noqa: D102
-
-else:
-    Named = object  # no command pays for `typing`; an author of a layout can import it all the same
+from taskpit.model import Result, State, Task, Value, Verdict
 
 __all__ = ["Layout", "Named", "Spot", "check_word", "is_word", "is_worker", "slugify"]
 
@@ -39,6 +23,15 @@ LONGEST_WORKER = 72
 LONGEST_NAME = 160
 #: What a file that is no task begins with, whatever the layout.
 NEVER = (".", "README", "readme")
+
+
+class Named(Protocol):
+    """What a file is called after: a task, or as much of it as another name told."""
+
+    @property
+    def id(self) -> str: ...  # noqa: D102 - as a task has them
+    @property
+    def slug(self) -> str: ...  # noqa: D102
 
 
 class Spot(Value, frozen=True, kw_only=True):

@@ -8,16 +8,13 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 
 from taskpit.clock import LAST, instant, iso
 from taskpit.decode import read_json
 from taskpit.errors import Invalid
 from taskpit.model import Lock
 from taskpit.text import one_line
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 #: Our fields by the spellings they are read in.
 SPELLINGS: Mapping[str, tuple[str, ...]] = {

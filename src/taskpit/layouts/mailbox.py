@@ -12,22 +12,17 @@ it (holds, tags, unknown keys) is therefore also kept beside, and `load` takes b
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from typing import Any
 
 from taskpit import decode, ids
 from taskpit.clock import FIRST, LAST
 from taskpit.decode import read_json
 from taskpit.errors import Invalid
 from taskpit.ids import path_of
-from taskpit.layouts.layout import NEVER, Layout, Spot
+from taskpit.layouts.layout import NEVER, Layout, Named, Spot
 from taskpit.model import Evidence, Result, State, Task, Verdict
 from taskpit.text import one_line
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
-
-    from taskpit.layouts.layout import Named
 
 # -- results and errors as the mailbox writes them -------------------------------------------------
 

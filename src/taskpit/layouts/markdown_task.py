@@ -8,22 +8,18 @@ no words for (a tag with a comma, a title of two lines) stands in one bullet mor
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from operator import attrgetter
+from typing import Any
 
 from taskpit import decode
 from taskpit.clock import LAST, instant, iso
 from taskpit.config import Limit
 from taskpit.decode import read_json
 from taskpit.errors import Invalid
+from taskpit.layouts.layout import Spot
 from taskpit.layouts.markdown import Sheet, are_plain, command_in, is_key, is_plain, one_line, quote_command, skim
 from taskpit.model import LARGEST, Evidence, Result, Task, Verdict
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
-    from taskpit.layouts.layout import Spot
 
 #: How these tasks were read, together with where the title stands.
 HEADED = "bullets"

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from taskpit.errors import Invalid
 from taskpit.ids import ALNUM, LONGEST_WORD, is_word, name_of
-from taskpit.layouts.layout import LONGEST_NAME, OF_NONCES, Layout, Spot, check_word
+from taskpit.layouts.layout import LONGEST_NAME, OF_NONCES, Layout, Named, Spot, check_word
 from taskpit.layouts.markdown_task import (
     dump_report,
     dump_sure,
@@ -21,12 +21,7 @@ from taskpit.layouts.markdown_task import (
     read_sheet,
     with_bullet,
 )
-from taskpit.model import State, Task, Verdict
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from taskpit.layouts.layout import Named
-    from taskpit.model import Result
+from taskpit.model import Result, State, Task, Verdict
 
 #: What no slug has: they end names, or a terminal would obey them.
 _NEVER = frozenset(map(chr, (*range(32), 47, 126, 127)))

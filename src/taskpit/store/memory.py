@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256 as digest_of
 
 from taskpit import rules
@@ -13,10 +14,6 @@ from taskpit.rules import held_in_circle, order
 from taskpit.store import run_files
 from taskpit.store.port import Artifact, Info, Lapse, Mend
 from taskpit.text import is_count
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
 
 
 class _Record:

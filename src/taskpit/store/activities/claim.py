@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from taskpit import fs, rules, workers
 from taskpit.clock import iso
 from taskpit.errors import Conflict, Held, Invalid, Lost, NotFound, Unavailable
 from taskpit.layouts import activities as names
 from taskpit.layouts import progress
+from taskpit.layouts.progress import Progress
 from taskpit.model import Claim, Lock, Said, Task, Want, worker_type
 from taskpit.store.activities.items import Items
 from taskpit.store.activities.states import ActivityState, ActivityStates
 from taskpit.store.flock import BoundedLock, Open
 from taskpit.store.folder import GUARDS, IDS, TOUCHES
 from taskpit.store.in_use import note_starts
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from typing import Any
-
-    from taskpit.layouts.progress import Progress
-
 
 # -- put -------------------------------------------------------------------------------------------
 

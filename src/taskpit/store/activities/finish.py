@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from taskpit import fs, workers
 from taskpit.clock import iso
@@ -10,18 +12,10 @@ from taskpit.errors import Invalid, Lost, Unavailable
 from taskpit.ids import path_of
 from taskpit.layouts import activities
 from taskpit.layouts import activities as names
-from taskpit.layouts.progress import ABANDONED, ENDED, clear, status_of
-from taskpit.model import SPLIT_FROM, End, Lock, Said, Task, Verdict
+from taskpit.layouts.progress import ABANDONED, ENDED, Progress, Step, clear, status_of
+from taskpit.model import SPLIT_FROM, Claim, End, Lock, Result, Said, Task, Try, Verdict
 from taskpit.store.activities.items import Items, UnreadableItem
 from taskpit.store.folder import LATE, STOPS
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from typing import Any
-
-    from taskpit.layouts.progress import Progress, Step
-    from taskpit.model import Claim, Result, Try
 
 STATUS = {Verdict.DONE: "completed", Verdict.FAILED: ABANDONED, Verdict.CANCELLED: ABANDONED}
 

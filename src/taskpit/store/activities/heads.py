@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Mapping
+from typing import Any
 
 from taskpit.errors import Invalid
 from taskpit.layouts.progress import ENDED, OF_THE_FILE, Progress
 from taskpit.model import State
 from taskpit.store.activities.items import Items
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
 
 
 def heads(items: Items) -> dict[str, dict[str, Any]]:

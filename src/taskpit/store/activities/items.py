@@ -11,6 +11,8 @@ from __future__ import annotations
 import os
 import stat
 import time
+from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 from taskpit import fs
 from taskpit.clock import iso
@@ -24,12 +26,7 @@ from taskpit.store.flock import BoundedLock
 from taskpit.store.folder import BESIDE, CHANGELOG, GUARDS, STOPS, Folder
 from taskpit.store.locks import Grip
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from typing import TypeVar
-
-    T = TypeVar("T")
+T = TypeVar("T")
 
 #: How often a change begins anew because a person saved the file under our hands; seconds that a writer has each time.
 TRIES, PAUSE = 5, 0.1

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from taskpit import fs
 from taskpit.clock import iso
 from taskpit.errors import Conflict, Invalid, NotFound
 from taskpit.layouts import activities
 from taskpit.layouts import activities as names
 from taskpit.layouts.progress import ABANDONED, ENDED, Progress, append, clear, status_of
-from taskpit.model import State
+from taskpit.model import Card, State
 from taskpit.store.activities.items import Items
 from taskpit.store.activities.states import ActivityStates
 from taskpit.store.disk_errors import verb
 from taskpit.store.folder import STOPS
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from taskpit.model import Card
 
 
 @verb

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
 
 from taskpit import fs, rules
 from taskpit.clock import iso
@@ -14,12 +15,7 @@ from taskpit.store.activities.items import Items
 from taskpit.store.folder import LARGEST_RESULT, LATE
 from taskpit.store.in_use import excluded, starts
 from taskpit.store.leases import alive
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from taskpit.store.locks import LockFile
+from taskpit.store.locks import LockFile
 
 
 class ActivityState(Value, frozen=True, kw_only=True):

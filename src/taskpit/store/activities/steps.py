@@ -6,26 +6,22 @@ covers can be finished by taking the activity for a moment: that is how people d
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from taskpit import workers
 from taskpit.clock import iso
 from taskpit.errors import Conflict, Held, Lost, NotFound
 from taskpit.explain import pause_hint
 from taskpit.layouts import activities
 from taskpit.layouts import activities as names
-from taskpit.layouts.progress import ENDED, actor_of, people, status_of
+from taskpit.layouts.progress import ENDED, Progress, actor_of, people, status_of
 from taskpit.model import Lock, Result, State, Verdict
 from taskpit.store import folder_store
 from taskpit.store.activities.items import Items
 from taskpit.store.activities.states import ActivityStates
 from taskpit.store.disk_errors import verb
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
-    from taskpit.layouts.progress import Progress
-    from taskpit.store.locks import Grip
+from taskpit.store.locks import Grip
 
 #: How long an activity is taken for one change.
 MOMENT = 60.0

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import ParamSpec, TypeVar
 
 from taskpit import fs, workers
-from taskpit.clock import iso
+from taskpit.clock import Clock, iso
+from taskpit.config import Config
 from taskpit.decode import read_cursor, read_json
 from taskpit.errors import CursorLost, NotFound, TooLarge
+from taskpit.layouts import Layout, yamltext
 from taskpit.layouts import activities as names
-from taskpit.layouts import yamltext
 from taskpit.layouts.layout import check_word
-from taskpit.model import Page, State
+from taskpit.model import Card, Claim, End, Event, Lock, Page, Said, State, Task, Want
 from taskpit.rules import natural, order
 from taskpit.store import changelog
 from taskpit.store.activities import claim as taking
@@ -20,24 +23,13 @@ from taskpit.store.activities import heads as headers
 from taskpit.store.activities.items import Items
 from taskpit.store.activities.states import ActivityState, ActivityStates
 from taskpit.store.disk_errors import verb
-from taskpit.store.folder_store import House
+from taskpit.store.folder_store import FileMember, House
+from taskpit.store.port import Lapse, Mend
 from taskpit.text import one_line
+from taskpit.watch import Watch
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from typing import ParamSpec, TypeVar
-
-    from taskpit.clock import Clock
-    from taskpit.config import Config
-    from taskpit.layouts import Layout
-    from taskpit.model import Card, Claim, End, Event, Lock, Said, Task, Want
-    from taskpit.store.folder_store import FileMember
-    from taskpit.store.port import Lapse, Mend
-    from taskpit.watch import Watch
-
-    P = ParamSpec("P")
-    R = TypeVar("R")
+P = ParamSpec("P")
+R = TypeVar("R")
 
 #: States in the order a page shows them.
 SHOWN = (State.READY, State.CLAIMED, State.FAILED, State.DONE)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
+
 from taskpit import fs, workers
 from taskpit.layouts import activities as names
 from taskpit.layouts.activities import load_result
@@ -12,10 +14,6 @@ from taskpit.store.activities.items import BeingWritten, Items
 from taskpit.store.activities.states import ActivityStates, whole
 from taskpit.store.folder import LATE
 from taskpit.store.port import Lapse, Mend
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
 
 #: Lines this far from a changelog's end are looked at for what a crash swallowed.
 TAIL = 256 * 1024

@@ -4,16 +4,11 @@ from __future__ import annotations
 
 from hashlib import sha256
 
-from taskpit.errors import Invalid, Lost, NotFound, TooLarge
-from taskpit.model import End, Said
+from taskpit.errors import Invalid, Lost, NotFound, TaskpitError, TooLarge
+from taskpit.model import Claim, End, Said
 from taskpit.store import run_files
 from taskpit.store.port import Artifact
 from taskpit.testing.chapters.steps import Steps
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from taskpit.errors import TaskpitError
-    from taskpit.model import Claim
 
 #: Names that lead somewhere else, or nowhere.
 FORGED = ("", ".", "..", "../x", "a/b", "/etc/passwd", ".hidden", "a\0b", "a\nb", "ü", "x" * 65, "a..b")
