@@ -160,7 +160,7 @@ def test_what_no_order_of_working_frees():
 
 
 @pytest.mark.parametrize(
-    ("fields", "told"),
+    ("fields", "message"),
     [
         ({"title": " "}, "a task needs a title"),
         ({"title": "a\nb"}, "the title must be one line"),
@@ -184,8 +184,8 @@ def test_what_no_order_of_working_frees():
         ({"max_attempts": 10**5000}, "the max_attempts is none"),
     ],
 )
-def test_what_cannot_be_a_task(fields, told):
-    with pytest.raises(Invalid, match=told):
+def test_what_cannot_be_a_task(fields, message):
+    with pytest.raises(Invalid, match=message):
         check_task(Task(**{"id": "a", "title": "a", **fields}))
 
 
