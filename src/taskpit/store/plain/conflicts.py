@@ -123,15 +123,20 @@ def _register(folder: Folder, spot: Spot, here: Stat, *, edited: bool = False) -
     if folder.durable:
         folder.files.sync(spot.path)
     opened = paths.open_path(spot.id)
-    if edited:
-        keep_wish(folder, spot.id)
+    name = f"{paths.PENDING}/{folder.nonce()}.edit" if edited else opened
     try:
-        linked = folder.files.link(spot.path, opened)
+        linked = folder.files.link(spot.path, name)
     except FileNotFoundError:
         linked = False
-    now = folder.files.stat(opened)
+    now = folder.files.stat(name)
     if not linked or now is None or now.st_ino != here.st_ino:
+        if edited:
+            folder.files.remove(name)
         return None
+    if edited:  # the id is never free: another process could put it again
+        with suppress(FileNotFoundError):
+            folder.files.link(opened, paths.ended_path(spot.id, "~put"))
+        folder.files.replace(name, opened)
     details = "saved by another program" if edited else "found in the folder"
     folder.tell("edited_task" if edited else "added_task", spot.id, details=details, **{DIGEST: digest(data)})
     return now

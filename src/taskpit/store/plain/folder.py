@@ -227,8 +227,11 @@ class Folder:
         if self.files.stat(paths.HIDDEN) is None:
             raise FileNotFoundError(errno.ENOENT, "the queue is gone", self.files.root)
         folder = path.rpartition("/")[0]
+        if self.files.stat(folder) is not None:
+            return
         shared = self.files.stat(paths.HIDDEN)
         self.files.make_dir(folder, stat.S_IMODE(shared.st_mode) if shared else None)
+        self.sync_dirs(folder.rpartition("/")[0])
 
     def keep_late(self, source: str, task_id: str, nonce: str) -> str:
         """Keep the words of a claim that is over; return where."""

@@ -50,17 +50,27 @@ def describe(folder: Folder, worker: str, lease: float, *, stays: bool) -> bytes
 
 
 def introduce(folder: Folder, worker: str, lease: float) -> None:
-    """Leave the record of a worker that does not stay; one that stays under this name keeps its own."""
+    """Leave the record of a worker that does not stay; one that stays under this name keeps its own.
+
+    A record of this boot and clock stays as it is: it vouches for claims that are older than this process.
+    """
     folder.layout.check_worker(worker)
     path = paths.worker_path(worker)
     folder.make_place(path)
     with suppress(PermissionError):  # another user's, who shares the name: judged by age alone
         handle = folder.files.lock_file(path)
         try:
-            if handle.take():
+            if handle.take() and not _holds(folder, load_record(folder, worker), lease):
                 handle.write(describe(folder, worker, lease, stays=False))
         finally:
             handle.close()
+
+
+def _holds(folder: Folder, record: WorkerRecord | None, lease: float) -> bool:
+    """Tell whether a record describes this process, too."""
+    if record is None or record.stays or (record.host, record.lease) != (folder.files.host(), lease):
+        return False
+    return record.boot == folder.clock.boot() and abs(record.offset - folder.clock.offset()) < JUMP
 
 
 class Member:
@@ -160,12 +170,12 @@ class Judge:
             status = folder.files.stat(spot.path, fresh=True)  # a renewal on another machine must be seen
             if status is None:
                 continue
-            record, offset = _record_of(folder, spot), clock.offset()
+            record = _record_of(folder, spot)
             if spot.worker in self.orphans:
                 found.append((spot, f"an earlier {base(spot.worker)} left it", status))
             elif record is not None and lives(folder, record) is False:
                 found.append((spot, f"{base(spot.worker)} is dead (process {record.pid})", status))
-            elif record is not None and self._is_sure(record, clocks, offset, noted, status):
+            elif record is not None and self._is_sure(record, clocks, noted, spot, status):
                 if clocks.wall > self._end(spot, status, record.lease):
                     why = f"{spot.worker} did not renew within {say_duration(record.lease)}"
                     found.append((spot, why, status))
@@ -180,11 +190,18 @@ class Judge:
         self._watched([], Clocks(0.0, 0.0))
 
     def _is_sure(
-        self, record: WorkerRecord, clocks: Clocks, offset: float, noted: dict[str, Any] | None, status: Stat
+        self, record: WorkerRecord, clocks: Clocks, noted: dict[str, Any] | None, spot: Spot, status: Stat
     ) -> bool:
-        """Tell whether the wall clock has run evenly since the claim was stamped, as far as can be known."""
+        """Tell whether the wall clock has run evenly since the claim was stamped, as far as can be known.
+
+        A record that was written after the claim does not know: a later process of the same name wrote it.
+        """
+        offset = self._folder.clock.offset()
         even = abs(record.offset - offset) < JUMP and clocks.is_even(offset)
         if record.boot != self._folder.clock.boot() or not even:
+            return False
+        written = self._folder.files.stat(paths.worker_path(spot.worker))
+        if written is None or not written.st_mtime - GRAIN <= status.st_ctime <= clocks.wall + GRAIN:
             return False
         if noted is None:
             return True

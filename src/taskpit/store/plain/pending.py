@@ -39,7 +39,7 @@ from taskpit.layouts import Layout, Spot
 from taskpit.model import SPLIT_FROM, State, Task, Verdict
 from taskpit.store.plain import conflicts, paths
 from taskpit.store.plain.changelog import CHANGE, DIGEST, digest
-from taskpit.store.plain.files import Files
+from taskpit.store.plain.files import Files, NotAFile, TooBig
 from taskpit.store.plain.folder import Folder
 from taskpit.store.plain.lock import QueueLock
 from taskpit.store.plain.paths import LARGEST_RESULT, Part, Token, stub
@@ -227,8 +227,8 @@ class Pending:
             data, _ = self._files.read(part.path, part.size)
         except FileNotFoundError:
             return False
-        except OSError:
-            return True
+        except (NotAFile, TooBig):
+            return True  # any other error says nothing of the bytes: recovery is tried again
         return (len(data), crc32(data)) != (part.size, part.crc)
 
     def _undo(self, change: Change) -> None:
@@ -581,8 +581,9 @@ class Pending:
         """Flush what was shown before the token goes; an ordered disk brings the names in order by itself."""
         if self._folder.durable and not self._folder.ordered:
             layout = self._folder.layout
-            places = (paths.OPEN, paths.ENDED, layout.ready, *layout.results, *((layout.claimed,) if claimed else ()))
-            self._folder.sync_dirs(*places)
+            results = layout.result_path(stub(Spot(state=State.READY, id="0")), Verdict.DONE).partition("/")[0]
+            places = (paths.OPEN, paths.ENDED, layout.ready, results, *layout.results)
+            self._folder.sync_dirs(*places, *((layout.claimed,) if claimed else ()))
 
     def _spot(self, name: str) -> Spot:
         return self._folder.ready_spot(name) or Spot(state=State.READY, id="unknown")
