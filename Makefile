@@ -18,7 +18,7 @@ MODULES ?= src/taskpit/store src/taskpit/queue.py src/taskpit/policy.py src/task
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick test-races check check-style check-types read-tests test-moody test-matrix test-branches test-mutants format clean test-all test-agents outages faults soak bench bench-postgres pictures docs records reference audit sbom build
+.PHONY: help demo test quick test-races check check-style check-types read-tests test-moody test-matrix test-branches test-mutants format clean test-all test-agents outages faults simulate soak bench bench-postgres pictures docs records reference audit sbom build
 
 help:  ## what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -74,6 +74,9 @@ outages: $(VENV)/dev  ## two gateways killed at once 20 times, a database killed
 faults: $(VENV)/dev  ## models, hammers, real power loss, two network clients, clocks, other programs: half an hour
 	-@sh scripts/system-packages vm foreign
 	$(BIN)/python scripts/faults.py
+
+simulate: $(VENV)/dev  ## histories of the folder store on a simulated disk: SEED=7 (LAYOUT=pit COUNT=100; SHRINK=1)
+	$(BIN)/python tests/simulator/simulate.py $(or $(SEED),1) --count $(if $(filter command,$(origin COUNT)),$(COUNT),1) --layout "$(LAYOUT)" $(if $(SHRINK),--shrink) $(if $(KEEP),--keep)
 
 soak: $(VENV)/dev  ## the same for HOURS hours, with other seeds each time
 	-@sh scripts/system-packages vm foreign

@@ -53,6 +53,7 @@ def short() -> list[Step]:
     return [
         ("models, a million states and more", python("tests/models/explore.py", "--states", "1000000"), {}, 900),
         ("locks, 1,000 rounds", locks, {"TASKPIT_LOCK_ROUNDS": "1000"}, 300),
+        ("the simulated disk beside real ones", python("tests/simulator/on_disks.py"), {}, 120),
         *(hammer(disk, 12, seed) for seed, disk in enumerate(DISKS, 1)),
         foreign(600, 1),
         hammer("here", 12, 6, "--layout", "mailbox"),

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import random
     from collections.abc import Callable, Iterator
 
-MODIFY, ATTRIB, CLOSE_WRITE = 0x2, 0x4, 0x8
+CLOSE_WRITE = 0x8
 MOVED_FROM, MOVED_TO, CREATE, DELETE = 0x40, 0x80, 0x100, 0x200
 OVERFLOW, IGNORED, IS_DIR = 0x4000, 0x8000, 0x40000000
 #: The kernel writes everything back that is older than this.
@@ -347,7 +347,7 @@ class Disk:
             if node.entries is None and flags & os.O_DIRECTORY:
                 raise failure(errno.ENOTDIR, path)
             if flags & os.O_TRUNC and opened.writable:
-                self._write(opened, b"", MODIFY)
+                self._write(opened, b"")
         node.opens.append(opened)
         return opened
 
@@ -359,14 +359,13 @@ class Disk:
             raise failure(errno.ENOSPC, path)
         self.room -= size
 
-    def _write(self, opened: OpenFile, data: bytes, event: int) -> None:
+    def _write(self, opened: OpenFile, data: bytes) -> None:
         node = opened.node
         self._room(self._blocks(len(data)) - self._blocks(len(node.data)), opened.name)
         self._soil(node)
         node.data = data
         node.mtime = self.now()
         self._touch(node)
-        self._tell(opened.folder, event, opened.name)
 
     def _soil(self, node: Node) -> None:
         """From now on the platter has an older version of the file."""
@@ -374,32 +373,19 @@ class Disk:
             self._dirty[node] = None
             node.written = self.clock()
 
-    def read(self, opened: OpenFile, size: int) -> bytes:
-        if opened.node.entries is not None:
-            raise failure(errno.EISDIR, opened.name)
-        if opened.flags & os.O_ACCMODE == os.O_WRONLY:
-            raise failure(errno.EBADF, opened.name)
-        data = opened.node.data[opened.position : opened.position + size]
-        opened.position += len(data)
-        return data
-
     def write(self, opened: OpenFile, data: bytes) -> int:
-        if not opened.writable:
-            raise failure(errno.EBADF, opened.name)
         if data:
             old = opened.node.data
             if opened.flags & os.O_APPEND:
                 opened.position = len(old)
             start = opened.position
             head = old[:start].ljust(start, b"\0")
-            self._write(opened, head + data + old[start + len(data) :], MODIFY)
+            self._write(opened, head + data + old[start + len(data) :])
             opened.position = start + len(data)
         return len(data)
 
     def truncate(self, opened: OpenFile, size: int) -> None:
-        if not opened.writable:
-            raise failure(errno.EINVAL, opened.name)
-        self._write(opened, opened.node.data[:size].ljust(size, b"\0"), MODIFY)
+        self._write(opened, opened.node.data[:size].ljust(size, b"\0"))
 
     def close(self, opened: OpenFile) -> None:
         node = opened.node
@@ -420,32 +406,15 @@ class Disk:
     def unlock(self, opened: OpenFile) -> None:
         opened.node.locks.pop(opened, None)
 
-    def utime(self, path: str, mtime: int | None) -> None:
+    def utime(self, node: Node, mtime: int | None) -> None:
         """Set the time of a file, or the present one."""
-        folder, _, name = self.place(path)
-        self._utime(self.find(path), mtime, folder, name)
-
-    def futime(self, opened: OpenFile, mtime: int | None) -> None:
-        """The same for an open file."""
-        self._utime(opened.node, mtime, opened.folder, opened.name)
-
-    def _utime(self, node: Node, mtime: int | None, folder: Node, name: str) -> None:
         self._soil(node)
         node.mtime = self.now() if mtime is None else mtime
         self._touch(node)
-        self._changed_attributes(node, folder, name)
 
-    def chmod(self, path: str, mode: int) -> None:
-        folder, _, name = self.place(path)
-        node = self.find(path)
+    def chmod(self, node: Node, mode: int) -> None:
         node.mode = stat.S_IFMT(node.mode) | mode
         self._touch(node)
-        self._changed_attributes(node, folder, name)
-
-    def _changed_attributes(self, node: Node, folder: Node, name: str) -> None:
-        kind = ATTRIB | (0 if node.entries is None else IS_DIR)
-        self._tell(folder, kind, name)
-        self._tell(node, kind, "")
 
     # Notifications
 
@@ -489,6 +458,12 @@ class Disk:
                 self.committed = max(self.committed, changed)
 
         return finish
+
+    def flush_all(self) -> None:
+        """All that there is becomes durable."""
+        for node in (self.root, *self._nodes()):
+            self.flush(node)()
+        self.committed = len(self.log)
 
     def lose_power(self, chance: random.Random) -> None:
         """Continue with one of the states that may be on the platter."""

@@ -19,7 +19,7 @@ from scheduler import SECOND, Mutex
 
 from taskpit.clock import Clock
 from taskpit.store.plain.files import CREATE as CREATE_FLAGS
-from taskpit.store.plain.files import READ, WRITE, Entry, NotAFile, TooBig
+from taskpit.store.plain.files import READ, WRITE, Entry, Files, NotAFile, TooBig
 from taskpit.store.plain.files import Disk as DiskKind
 
 if TYPE_CHECKING:
@@ -155,9 +155,8 @@ class SimFiles:
         except FileNotFoundError:
             return None
 
-    def read(self, path: str, limit: int) -> tuple[bytes, os.stat_result]:
-        with self.open(path) as file:
-            return file.read(limit), file.stat
+    # What is made of other methods of the port is the real one.
+    read, piece, names, sync = Files.read, Files.piece, Files.names, Files.sync
 
     def open(self, path: str) -> SimOpenFile:
         self._step("open", path)
@@ -174,18 +173,6 @@ class SimFiles:
             number = errno.EINVAL if flags == READ else errno.ELOOP
             raise NotAFile(number, "not a regular file", path)
         return self._disk.open(whole, flags)
-
-    def piece(self, path: str, start: int, size: int) -> tuple[bytes, int]:
-        try:
-            with self.open(path) as file:
-                total = file.stat.st_size
-                begin = max(total + start, 0) if start < 0 else start
-                return file.piece(begin, size), total
-        except FileNotFoundError:
-            return b"", 0
-
-    def names(self, folder: str) -> list[str]:
-        return [entry.name for entry in self.entries(folder)]
 
     def entries(self, folder: str) -> list[Entry]:
         return [Entry(name, node.number, node.entries is None) for name, node in self._listing(folder)]
@@ -220,7 +207,7 @@ class SimFiles:
             return False
 
     def disk(self) -> DiskKind:
-        return DiskKind(ordered=self._machine.tells_ordered, local=True)
+        return DiskKind(ordered=self._machine.tells_ordered, local=self._machine.notifies)
 
     # Bytes
 
@@ -237,7 +224,7 @@ class SimFiles:
                     self._disk.write(opened, piece)
             if modified is not None:
                 self._step("futime", path, changes=True)
-                self._disk.futime(opened, nanoseconds(modified))
+                self._disk.utime(opened.node, nanoseconds(modified))
             if sync:
                 self._flush(opened.node, path)
             return status(opened.node)
@@ -353,14 +340,14 @@ class SimFiles:
     def set_times(self, path: str, modified: float | None) -> bool:
         self._step("utime", f"{path} {modified}", changes=True)
         try:
-            self._disk.utime(self._at(path), nanoseconds(modified))
+            self._disk.utime(self._disk.find(self._at(path)), nanoseconds(modified))
         except FileNotFoundError:
             return False
         return True
 
     def set_mode(self, path: str, mode: int) -> None:
         self._step("chmod", path, changes=True)
-        self._disk.chmod(self._at(path), mode)
+        self._disk.chmod(self._disk.find(self._at(path)), mode)
 
     # Durability
 
@@ -371,17 +358,6 @@ class SimFiles:
             slow = self._machine.latencies.random() < 0.02
             self._world.sleep(self._machine.latency * (100 if slow else 1))
         finish()
-
-    def sync(self, path: str, *, touch: float | None = None) -> bool:
-        try:
-            file = self.open(path)
-        except FileNotFoundError:
-            return False
-        with file:
-            if touch is not None:
-                file.set_times(touch)
-            file.sync()
-        return True
 
     def sync_dir(self, folder: str) -> None:
         self._flush(self._disk.find(self._folder(folder)), folder)
@@ -419,6 +395,9 @@ class SimFiles:
     def process(self) -> int:
         return self._process.number
 
+    def host(self) -> str:
+        return "here"
+
     def user(self) -> int:
         return os.geteuid()
 
@@ -448,7 +427,7 @@ class SimOpenFile:
 
     def set_times(self, modified: float | None) -> None:
         self._files._step("futime", self.path, changes=True)
-        self._files._disk.futime(self.opened, nanoseconds(modified))
+        self._files._disk.utime(self.opened.node, nanoseconds(modified))
 
     def sync(self) -> None:
         self._files._flush(self.opened.node, self.path)
@@ -469,13 +448,16 @@ class SimLockFile:
     def __init__(self, files: SimFiles, path: str, number: int) -> None:
         self._files, self.path, self._number = files, path, number
         self._opened = files._process.files[number]
+        self._length = -1
 
     def take(self) -> bool:
         files = self._files
         files._step("flock", self.path)
         taken = files._disk.lock(self._opened)
         actor = files._world.actor
-        if actor is not None and self.path == LOCK:
+        if actor is None:
+            files._world.polls = not taken
+        elif self.path == LOCK:
             if taken:
                 actor.holds += 1
             else:
@@ -484,12 +466,12 @@ class SimLockFile:
         return taken
 
     def drop(self) -> None:
-        if not self._opened.node.locks.get(self._opened, True):
-            actor = self._files._world.actor
-            if actor is not None and self.path == LOCK:
-                actor.holds -= 1
         self._files._step("unlock", self.path)
+        held = self._opened in self._opened.node.locks
         self._files._disk.unlock(self._opened)
+        actor = self._files._world.actor
+        if held and actor is not None and self.path == LOCK:
+            actor.holds -= 1
 
     def is_current(self) -> bool:
         self._files._step("stat", self.path)
@@ -507,8 +489,10 @@ class SimLockFile:
         self._files._step("write", self.path, changes=True)
         self._opened.position = 0
         disk.write(self._opened, text)
-        self._files._step("truncate", self.path, changes=True)
-        disk.truncate(self._opened, len(text))
+        if self._length != len(text):
+            self._files._step("truncate", self.path, changes=True)
+            disk.truncate(self._opened, len(text))
+            self._length = len(text)
 
     def close(self) -> None:
         self._files._close(self._number)

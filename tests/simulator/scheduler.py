@@ -21,6 +21,17 @@ if TYPE_CHECKING:
 SECOND = 1_000_000_000
 
 
+#: Calls that can have an error of the disk, by its number: EIO, ENOSPC, EMFILE.
+OPENS = ("create", "append", "open to write", "open to lock", "open", "list")
+GROWS = ("create", "append", "open to write", "write", "link", "mkdir", "fsync")
+ERRORS = {5: (*OPENS, *GROWS, "read", "pread", "move", "replace", "unlink", "utime"), 28: GROWS, 24: OPENS}
+
+
+def can_have(call: str, fault: Fault) -> bool:
+    """Whether this call of the operating system can have the fault."""
+    return fault.kind != "error" or call in ERRORS[int(fault.amount)]
+
+
 class Killed(BaseException):
     """The process is dead: its calls have no effect any more."""
 
@@ -115,13 +126,17 @@ class World:
         self.actor: Actor | None = None
         self.steps, self.left, self.pids = 0, 0, 100
         self.digest = hashlib.blake2b(digest_size=12)
-        #: (time, actor, text, actor's process) of each step, if asked for.
-        self.trace: list[tuple[int, str, str]] | None = None
+        #: (time, actor, text, step) of each call, if asked for.
+        self.trace: list[tuple[int, str, str, int]] | None = None
         self.main = threading.Semaphore(0)
         self.stopping: BaseException | None = None
+        #: Whether a lock was refused while no actor lived.
+        self.polls = False
         self.on_fault: Callable[[Actor, Fault, str], None] = lambda *_: None
         #: Called with each step; a judge may look at the disk.
         self.look: Callable[[], None] | None = None
+        #: A process, the number of its changing call, and what happens before it.
+        self.interrupt: tuple[Process, int, Callable[[], None]] | None = None
 
     def now(self) -> int:
         return self.monotonic + self.offset
@@ -142,17 +157,32 @@ class World:
         name = actor.name if actor else "main"
         self.digest.update(f"{self.monotonic} {name} {call} {detail}\n".encode())
         if self.trace is not None:
-            self.trace.append((self.monotonic, name, f"{call} {detail}"))
-        if actor is None:
-            return
+            self.trace.append((self.monotonic, name, f"{call} {detail}", self.steps))
+        if self.look is not None:
+            self.look()
         if self.steps > self.limit:
+            if actor is None:
+                raise Stuck
             self.stop(Stuck(f"{self.limit} calls, and no end: {actor.name} {actor.doing}"))
+        if actor is None:
+            self._interrupt(process, changes=changes)
+            return
         self._count(actor, call, changes=changes)
         self.left -= 1
         if self.left <= 0:
             self._pass_on(actor)
         if self.stopping is not None or not process.alive:
             raise Killed
+
+    def _interrupt(self, process: Process, *, changes: bool) -> None:
+        """Without actors: what comes between two calls of one process."""
+        if self.interrupt is not None and changes and self.interrupt[0] is process:
+            _, number, act = self.interrupt
+            self.interrupt = None if number == 1 else (process, number - 1, act)
+            if number == 1:
+                act()
+                if not process.alive:
+                    raise Killed
 
     def _count(self, actor: Actor, call: str, *, changes: bool) -> None:
         counts = actor.counts
@@ -162,7 +192,8 @@ class World:
             if actor.holds:
                 counts["held"] += 1
         for fault in actor.faults:
-            if counts[fault.where] == fault.number and (changes or fault.where == "call"):
+            due = counts[fault.where] >= fault.number and (changes or fault.where == "call")
+            if due and (fault.where != "held" or actor.holds) and can_have(call, fault):
                 actor.faults.remove(fault)
                 self.on_fault(actor, fault, call)
                 break
@@ -170,7 +201,7 @@ class World:
     def note(self, text: str) -> None:
         """Add a line to the trace that is not a call."""
         if self.trace is not None:
-            self.trace.append((self.monotonic, self.actor.name if self.actor else "main", text))
+            self.trace.append((self.monotonic, self.actor.name if self.actor else "main", text, self.steps))
 
     # Sleeping and waiting
 
@@ -179,7 +210,7 @@ class World:
         actor = self.actor
         length = max(int(seconds * SECOND), 1)
         if actor is None:
-            self.monotonic += length
+            self.monotonic += max(length, SECOND // 2) if self.polls else length
             return
         if actor.refused is not None:
             # A refused lock is polled every few microseconds; nothing can change before it is free.

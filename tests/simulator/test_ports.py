@@ -1,22 +1,29 @@
-"""The simulated ports answer as the real ones do: values, errors, links, sizes, notifications and locks."""
+"""The simulated port to the disk does what the real one does, on each filesystem.
+
+Random calls go to both. After each one the errors, links, sizes, bytes, times, notifications and locks are compared.
+The whole simulator rests on this: the store, and the strangers, reach the simulated disk by this port only.
+"""
 
 from __future__ import annotations
 
 import os
 import random
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from disk import Disk
 from machine import Machine, SimFiles
 from scheduler import World
-from test_disk import PLACES, SEQUENCES
 
 from taskpit.store.plain.files import Files
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+SEQUENCES = int(os.environ.get("TASKPIT_DISK_SEQUENCES", "60"))
+#: Where the random calls run; `make faults` names mounted filesystems here.
+PLACES = [place for place in os.environ.get("TASKPIT_DISK_PLACES", "").split(":") if place] or [""]
 FOLDERS, NAMES = ("food", "claimed", ".taskpit/open"), ("x", "y", "z")
 CHANGES = (
     *("create", "create", "create", "append", "write_at", "link", "link", "move", "move", "replace", "exchange"),
@@ -27,14 +34,12 @@ CHANGES = (
 class Ports:
     """One real and one simulated port that get the same calls."""
 
-    def __init__(self, root: str, chance: random.Random) -> None:
-        self.chance = chance
-        world = World(0, tick=1000, burst=1, limit=1 << 40)
-        machine = Machine(world, Disk(world.now), 0)
-        self.process = world.process("p")
-        self.ports: tuple[Any, Any] = (SimFiles(machine, self.process), Files(root))
+    def __init__(self, root: str, chance: random.Random, *, timed: bool) -> None:
+        self.chance, self.timed = chance, timed
+        self.world = World(0, tick=1000, burst=1, limit=1 << 40)
+        machine = Machine(self.world, Disk(self.world.now), 0)
+        self.ports: tuple[Any, Any] = (SimFiles(machine, self.world.process("p")), Files(root))
         self.history: list[str] = []
-        self.handles: list[tuple[Any, Any]] = []
         for port in self.ports:
             for folder in FOLDERS:
                 port.make_dir(folder)
@@ -71,12 +76,15 @@ class Ports:
         }
         if call in ("names", "scan", "entries", "sync_dir"):
             args: tuple[Any, ...] = (chance.choice((*FOLDERS, "none", "text", "")),)
+        elif call == "append":  # the port keeps the file open for a second
+            args = ("log", data)
         elif call in ("take", "drop", "is_current", "text"):
             args = (chance.randrange(2), data[:7])
         elif call == "changes":
             args = ()
         else:
-            args = (self.path(*(() if call in more else ("food", ".taskpit"))), *more.get(call, ()))
+            whole = () if call in more or call == "remove_dir" else ("food", ".taskpit")
+            args = (self.path(*whole), *more.get(call, ()))
         return call, args, options.get(call, {})
 
     def carry_out(self, side: int, call: str, args: tuple[Any, ...], options: dict[str, Any]) -> object:
@@ -96,10 +104,40 @@ class Ports:
     def act(self) -> None:
         call, args, options = self.choose()
         self.history.append(f"{call} {args} {options}".replace("long" * 2000, "..."))
+        if self.timed:
+            time.sleep(0.006)  # longer than the grain of the times of any filesystem here
+            self.world.monotonic += 10**9
+        before = [self.rows(side) for side in (0, 1)] if self.timed else []
         simulated, real = (self.carry_out(side, call, args, options) for side in (0, 1))
+        if (
+            call == "changes" and real is None
+        ):  # the port may always say that it does not know: here of a folder made again
+            self.watches = [port.watch(["food", "claimed"]) for port in self.ports]
+            return
         assert simulated == real, "\n".join(self.history[-15:])
-        rows = [plain("scan", [row for folder in FOLDERS for row in port.scan(folder)]) for port in self.ports]
-        assert rows[0] == rows[1], "\n".join(self.history[-15:])
+        after = [self.rows(side) for side in (0, 1)]
+        plainly = [sorted((name, plain("stat", row)) for name, row in rows.items()) for rows in after]
+        assert plainly[0] == plainly[1], "\n".join(self.history[-15:])
+        if self.timed and call not in ("open", "take", "drop", "text"):
+            changed = [changes(before[side], after[side]) for side in (0, 1)]
+            assert changed[0] == changed[1], "\n".join(self.history[-15:])
+
+    def rows(self, side: int) -> dict[str, os.stat_result]:
+        """Every name with its status."""
+        port = self.ports[side]
+        return {f"{folder}/{name}": row for folder in FOLDERS for name, row in port.scan(folder)}
+
+
+def changes(before: dict[str, os.stat_result], after: dict[str, os.stat_result]) -> dict[str, tuple[bool, bool]]:
+    """Which files have another mtime or ctime."""
+    same = [name for name, row in before.items() if name in after and after[name].st_ino == row.st_ino]
+    return {
+        name: (
+            before[name].st_mtime_ns != after[name].st_mtime_ns,
+            before[name].st_ctime_ns != after[name].st_ctime_ns,
+        )
+        for name in same
+    }
 
 
 def plain(call: str, answer: Any) -> object:
@@ -123,11 +161,12 @@ def plain(call: str, answer: Any) -> object:
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_random_calls_of_the_port_answer_the_same(tmp_path: Path, place: str) -> None:
-    for seed in range(SEQUENCES):
-        root = f"{place or tmp_path}/port-{seed}"
+@pytest.mark.parametrize("timed", [False, True])
+def test_random_calls_of_the_port_answer_the_same(tmp_path: Path, place: str, *, timed: bool) -> None:
+    for seed in range(SEQUENCES // 12 if timed else SEQUENCES):
+        root = f"{place or tmp_path}/{'timed' if timed else 'port'}-{seed}"
         os.mkdir(root)
-        ports = Ports(root, random.Random(f"port:{seed}"))
+        ports = Ports(root, random.Random(f"port:{seed}"), timed=timed)
         try:
             for _ in range(120):
                 ports.act()
