@@ -1,9 +1,8 @@
-"""The control: defects put back into the store, and how many histories it takes to find each.
+"""The control of the simulator: defects put back into the store, and how many histories it takes to find each.
 
-    python tests/simulator/control.py NAME [--runs 3] [--limit 2000]
+    python tests/mutants/control.py [--runs 3] [--limit 2000] [NAME ...]
 
 A defect is a change of the source text, made while the module is imported, so each runs in a process of its own.
-`test_control.py` runs those that are found within some histories.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ import subprocess
 import sys
 import time
 
-from defects import DEFECTS, Defect
+from defects import DEFECTS, PACKAGE, Defect
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -30,30 +29,21 @@ class Breaker(importlib.abc.MetaPathFinder):
         self.defect = defect
 
     def find_spec(self, name, path=None, target=None):
-        changes = [(old, new) for module, old, new in self.defect.changes if module == name]
-        if not changes:
+        if name != f"{PACKAGE}.{self.defect.module}":
             return None
         sys.meta_path.remove(self)
-        try:
-            spec = importlib.util.find_spec(name)
-        finally:
-            sys.meta_path.insert(0, self)
-        load = spec.loader.get_source
-
-        def changed(fullname):
-            text = load(fullname)
-            for old, new in changes:
-                assert text.count(old) == 1, f"{self.defect.name}: {text.count(old)} places in {name} have {old!r}"
-                text = text.replace(old, new)
-            return text
-
-        spec.loader.get_code = lambda fullname: compile(changed(fullname), spec.origin, "exec", dont_inherit=True)
+        spec = importlib.util.find_spec(name)
+        text = spec.loader.get_source(name)
+        assert text.count(self.defect.old) == 1, f"{text.count(self.defect.old)} places have {self.defect.old!r}"
+        code = compile(text.replace(self.defect.old, self.defect.new), spec.origin, "exec", dont_inherit=True)
+        spec.loader.get_code = lambda _: code
         return spec
 
 
 def find(defect: Defect, first: int, limit: int, seconds: float) -> tuple[int, str]:
-    """How many histories it takes until a rule is broken, and which; 0 if none is."""
+    """How many histories it takes until a rule is broken, and which; negative: so many found nothing."""
     sys.meta_path.insert(0, Breaker(defect))
+    sys.path[:0] = [os.path.join(os.path.dirname(HERE), "simulator")]
     from history import History
     from knobs import drawn
 
@@ -63,8 +53,8 @@ def find(defect: Defect, first: int, limit: int, seconds: float) -> tuple[int, s
         if found:
             return number, found[0][0]
         if time.monotonic() > end:
-            return -number, ""
-    return -limit, ""
+            break
+    return -number, ""
 
 
 def measure(name: str, runs: int, limit: int, seconds: float) -> dict[str, object]:
@@ -78,9 +68,8 @@ def measure(name: str, runs: int, limit: int, seconds: float) -> dict[str, objec
         count, rule = json.loads(done.stdout)
         counts.append(count)
         rules.append(rule)
-    found = [count for count in counts if count > 0]
     median = statistics.median_low(sorted(count if count > 0 else 10**9 for count in counts))
-    return {"name": name, "found": len(found), "runs": runs, "median": median, "counts": counts, "rules": rules}
+    return {"name": name, "median": median if median < 10**9 else 0, "counts": counts, "rules": rules}
 
 
 def main() -> None:
