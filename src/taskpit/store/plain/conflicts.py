@@ -274,7 +274,7 @@ def learn(folder: Folder, spot: Spot) -> bool:
         if place != spot.path and result is not None:
             folder.files.sync(place)
     ended = paths.ended_path(spot.id)
-    if not folder.files.replace(paths.open_path(spot.id), ended) and not _is_ended(folder, spot.id):
+    if not folder.supersede(paths.open_path(spot.id), ended) and not _is_ended(folder, spot.id):
         with suppress(FileNotFoundError):
             folder.files.link(spot.path, ended)
     kept = paths.ended_path(spot.id, f"~{verdict}")

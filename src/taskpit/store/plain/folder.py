@@ -222,6 +222,16 @@ class Folder:
             self.make_place(target)
             return self.files.move(source, target)
 
+    def supersede(self, source: str, target: str) -> bool:
+        """Rename, replacing; False if `source` is missing.
+
+        After a power loss both can be names of one file, and then a rename does nothing: the old name goes.
+        """
+        moved = self.files.replace(source, target)
+        if moved and self.files.stat(source) is not None:
+            self.files.remove(source)
+        return moved
+
     def make_place(self, path: str) -> None:
         """Make the folder of a path; FileNotFoundError if the queue itself is gone."""
         if self.files.stat(paths.HIDDEN) is None:

@@ -300,10 +300,10 @@ class Pending:
         if "next" in parts:
             with suppress(FileNotFoundError):
                 self._files.link(opened, paths.ended_path(task_id, "~put"))
-            self._files.replace(opened, ended)
+            self._folder.supersede(opened, ended)
             self._show_text(parts["next"], token, verdict)
         else:
-            self._files.replace(opened, ended)
+            self._folder.supersede(opened, ended)
         if stands:
             self._tell(change, line)
         self._sync_shown()

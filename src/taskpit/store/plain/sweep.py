@@ -177,9 +177,8 @@ class _Survey:
     def _end(self, task_id: str) -> str | None:
         if self._folder.verdict(task_id) is None or self._folder.pending.is_pending(task_id):
             return None
-        moved = self._files.replace(paths.open_path(task_id), paths.ended_path(task_id))
-        # After a power loss both can be names of one file: then a rename does nothing.
-        return "" if self._files.remove(paths.open_path(task_id)) or moved else None
+        moved = self._folder.supersede(paths.open_path(task_id), paths.ended_path(task_id))
+        return "" if moved else None
 
     def _reopen(self, task_id: str) -> str | None:
         folder = self._folder
