@@ -48,7 +48,7 @@ def test_a_run_that_was_ended_at_its_limit_is_marked_as_unknown(pit):
     assert "codex: 1 run, no usage reported" in pit_says(pit, "report")
 
 
-def test_the_end_of_a_pool_is_in_status_and_report_and_told_to_a_hook(pit):
+def test_the_end_of_a_pool_is_in_status_and_report_and_reaches_a_hook(pit):
     """A night that ends early says why in the morning."""
     hook = f"{pit.root}/../hook"
     with open(hook, "w", encoding="utf-8") as file:

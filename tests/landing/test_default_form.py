@@ -9,8 +9,9 @@ import sys
 
 import pytest
 from ground import git, read, write
-from waits import PATIENCE
+from waits import PATIENCE, until
 
+from taskpit import trust
 from taskpit.model import State
 
 #: An agent that writes a file named after its task.
@@ -139,3 +140,16 @@ def test_a_pool_leaves_when_and_why_it_ended(ground, work):
         assert "worker: " in ground.pit(verb)
         assert "ended: no task was left" in ground.pit(verb)
     assert read(f"{ground.top}/README") == "hello\n"
+
+
+def test_a_change_that_waits_for_review_reaches_a_hook(ground, work, tmp_path):
+    script, heard = f"{tmp_path}/hook", f"{tmp_path}/heard"
+    write(script, f'#!/bin/sh\ncat > "{heard}.new"; mv "{heard}.new" "{heard}"\n')
+    os.chmod(script, 0o755)
+    write(f"{ground.root}/.taskpit/config.toml", f'durability = "process"\n[hooks]\nreview = "{script}"\n')
+    assert trust.remember(ground.root)
+    task = ground.put()
+    work("--agent", "claude", "--review", "person", "--until", "empty")
+    until(lambda: os.path.exists(heard))
+    event = json.loads(read(heard))
+    assert (event["event"], event["id"]) == ("review", task)
