@@ -121,7 +121,7 @@ def test_a_backend_rests_until_its_reset_and_others_go_on(pit, queue, clock, mon
     clock.advance(7190)  # long after any pause between attempts, and still before the reset
     for _ in range(2):  # it has looked, and looked again
         mark = time.monotonic()
-        until(lambda since=mark: claude._woke > since)
+        until(lambda since=mark: claude.progress.woke > since)
     assert [call["agent"] for call in pit.calls()] == ["claude", "codex", "codex"]
     clock.advance(20)
     thread.join(PATIENCE)

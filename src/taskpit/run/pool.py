@@ -1,9 +1,16 @@
-"""Many workers in one process: who claims, who runs, who renews, and when to stop. Shows nothing itself.
+"""Many workers in one process: who claims, who runs, and when to stop. Shows nothing itself.
 
-Each worker has a thread, which runs its tasks one after another. Whoever has news decides what follows, one thread
-at a time (`_turn`): a worker that has ended a task claims the next one itself, without waking anybody. The caller's
-thread hears in its inbox what others have to say, signals included, and claims for workers that had nothing to do.
-`Heartbeat` has two more threads: one renews, one watches the folder and sweeps.
+Each worker has a thread, which runs its tasks one after another and claims the next one itself. `_fill` is the only
+place where something starts; every thread that changes anything here holds `_turn`. The caller's thread reads the
+inbox (signals, sweeps, changes of the folder, the lander), claims for workers that had nothing to do, and decides when
+the pool ends.
+
+    duty         thread            what it does                                   it tells the inbox
+    slot         one each          runs a task down and up its steps
+    heartbeat    renewer, keeper   renews claims; watches the folder and sweeps   changed, mends, surveys
+    lander       lander            lands what was handed in                       ends, sentences
+
+The first signal, or a fatal end, stops new claims; running tasks and the lander finish. The second gives runs back.
 """
 
 from __future__ import annotations
@@ -13,47 +20,42 @@ import queue as queues
 import signal
 import threading
 import time
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from taskpit import fs, pools, workers
 from taskpit.errors import Lost, Storage, TaskpitError
 from taskpit.explain import resuming
 from taskpit.hooks import tell
-from taskpit.model import Release, State, Want
-from taskpit.policy import RACERS, REVIEW, SPARE
+from taskpit.model import Claim, Release, State
+from taskpit.policy import RACERS, REVIEW
 from taskpit.queue import cards
 from taskpit.race import RACER_OF
-from taskpit.rules import suits
-from taskpit.run.agent_limits import gate_for
+from taskpit.run.agent_limits import Pass
 from taskpit.run.allowed import without_secrets
+from taskpit.run.announcer import Announcer
 from taskpit.run.attempt import Attempt, ClaimEnd, perform
+from taskpit.run.bench import Bench, ReviewBench
 from taskpit.run.budget import pause_if_spent
 from taskpit.run.heartbeat import Heartbeat
+from taskpit.run.landing_thread import LandingThread
 from taskpit.run.log_stream import LogStream, LogStreams, is_elsewhere
-from taskpit.run.pool_options import PoolReport, Survey, survey
+from taskpit.run.pool_options import PoolOptions, PoolReport, Show, Survey, survey
 from taskpit.run.process import make_room, serving
+from taskpit.run.review_thread import Reviews
 from taskpit.run.run_directory import GroupNote, RunPlaces, programs
 from taskpit.run.runner import Run
-from taskpit.run.steps import WORK, review_steps
 from taskpit.store.port import Mend
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from types import FrameType
-    from typing import Any
 
-    from taskpit.fs import Flock
-    from taskpit.model import Claim, Task
     from taskpit.queue import Queue
-    from taskpit.run.agent_limits import Gate, Pass
-    from taskpit.run.landing_thread import LandingThread
-    from taskpit.run.pool_options import PoolOptions, Show
-    from taskpit.run.review_thread import Reviews
     from taskpit.run.runner import Runner
     from taskpit.store.port import Member
 
-#: An idle slot looks for work after this many seconds, whatever the folder tells.
+#: An idle worker looks for work after this many seconds, whatever the folder tells.
 LOOK_AGAIN = 1.0
 #: After this many seconds of nothing but refusals from the disk the pool gives up.
 PATIENCE = 30.0
@@ -62,9 +64,7 @@ DECLARED_ONLY = (
     "agents share this checkout (--land none), so only tasks that declare the paths they touch are claimed; "
     "`pit edit ID --touches GLOB` declares them, --land merge gives each task a clone"
 )
-#: What a pool's own reviewer is called, with a number.
-REVIEWER = "reviewer"
-#: Signals that end a pool: the first lets running tasks finish, the second does not.
+#: Signals that end a pool.
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -76,614 +76,567 @@ class Short(NamedTuple):
     why: str
 
 
-class Pool:
-    """Runs tasks until it is told to stop, or nothing is left."""
+class Slots:
+    """A thread for each worker, which runs one job after another."""
 
-    _hungry: bool
-    _woke: float
+    def __init__(self, work: Callable[[str, Any], None], failed: Callable[[BaseException], None]) -> None:
+        self._work = work
+        self._failed = failed
+        self._jobs: dict[str, queues.SimpleQueue[Any]] = {}
+        self._threads: list[threading.Thread] = []
 
-    def __init__(
-        self, queue: Queue, runner: Runner, options: PoolOptions, show: Show, reviewer: Runner | None = None
-    ) -> None:
-        self.queue = queue
-        self.runner = runner
-        self.options = options
-        self.show = show
-        self.lease = options.lease or queue.config.lease
-        self.inbox: queues.SimpleQueue[object] = queues.SimpleQueue()
+    def give(self, worker: str, job: object) -> None:
+        """Give a job to this worker's thread."""
+        if worker not in self._jobs:
+            self._jobs[worker] = queues.SimpleQueue()
+            self._threads.append(threading.Thread(target=self._serve, args=(worker,), name=worker, daemon=True))
+            self._threads[-1].start()
+        self._jobs[worker].put(job)
+
+    def _serve(self, worker: str) -> None:
+        try:
+            while (job := self._jobs[worker].get()) is not None:
+                self._work(worker, job)
+        except BaseException as error:  # shown by the caller of the pool
+            self._failed(error)
+
+    def close(self) -> None:
+        """Wait for the end of every thread."""
+        for jobs in self._jobs.values():
+            jobs.put(None)
+        for thread in self._threads:
+            thread.join()
+
+
+class RunMaker:
+    """Makes runs: where they have their files, what they see of our environment, where their processes are noted."""
+
+    def __init__(self, queue: Queue, options: PoolOptions, runs: Callable[[], dict[str, Run]]) -> None:
+        self._queue = queue
+        self._sandbox = options.sandbox
+        self._where = queue.store.info().papers or queue.store.info().where
+        self._seen = without_secrets(os.environ)
+        self._places = RunPlaces(queue.store)
+        self._notes: dict[str, GroupNote] = {}
+        self._streams = LogStreams(runs) if is_elsewhere(queue.store) else None
+
+    @contextmanager
+    def working(self, names: list[str]) -> Iterator[None]:
+        """Make runs for these workers."""
+        self._places = RunPlaces(self._queue.store, programs())
+        self._notes = {name: GroupNote(self._queue.store, name) for name in names}
+        if self._streams:
+            self._streams.start()
+        try:
+            yield
+        finally:
+            for note in self._notes.values():
+                note.close()
+            if self._streams:
+                self._streams.close()
+
+    def make(self, worker: str, claim: Claim, bench: Bench) -> Run:
+        """Make the run of a claim. OSError: there is no room for it."""
+        run = Run(claim, self._places.of(claim), self._where, self._notes[worker], self._seen)
+        run.gate = bench.gate
+        run.slot = _number_of(worker)
+        run.sandbox = self._sandbox
+        run.stream = LogStream(self._queue.store, run) if self._streams else None
+        return run
+
+
+class Progress:
+    """What a pool has done, what stops it, and when it looks for work again."""
+
+    def __init__(self, options: PoolOptions, now: Callable[[], float]) -> None:
+        self._options = options
+        self._now = now
+        self.began = time.monotonic()
         self.tally: dict[str, int] = {}
-        #: Tasks of ours whose end was not heard of yet, and claims that are shown after the ends of what they need.
-        self._going: set[str] = set()
-        #: What each worker does whose end was not heard of yet.
-        self._doing: dict[str, str] = {}
-        self._unshown: list[Claim] = []
+        self.started = 0
         self.signals: list[int] = []
         self.error: TaskpitError | None = None
+        self.closed = False
         #: The first task on which each unexpected exception of ours happened.
         self._mistakes: dict[str, str] = {}
-        self._idle: list[str] = []
-        #: The reviewer's name while it has nothing to do, and always.
-        self._judges: list[str] = []
-        self._reviewer = ""
-        #: Whoever changes anything here has this.
-        self._turn = threading.RLock()
-        #: The thread of each worker, and what it is to run next; None: it ends.
-        self._threads: list[threading.Thread] = []
-        self._jobs: dict[str, queues.SimpleQueue[tuple[Run, Pass] | None]] = {}
-        self._listens = False
-        self._closed = False
-        self._started = 0
-        self._refused = 0.0
-        #: Workers whose results wait for room on the disk: until these are written nobody begins anything.
-        self._short: set[str] = set()
-        self._awaited = ""
-        self._drowned = False
-        self._looked = 0.0
-        self._wake()
-        self._survey: Survey | None = None
-        self._lander: LandingThread | None = None
-        self._gate = gate_for(queue, runner)
-        self._reviews = _reviews_for(queue, reviewer, options)
-        self._presence: Flock | None = None
-        self._recorder = pools.Recorder(queue.store.info().papers, self._described())
-        self._where = queue.store.info().papers or queue.store.info().where
-        #: What commands see of our environment.
-        self._seen = without_secrets(os.environ)
-        self._notes: dict[str, GroupNote] = {}
-        #: Where they have their files, and find `pit`.
-        self._places = RunPlaces(queue.store)
-        self._heartbeat = Heartbeat(queue, self.lease, self.inbox, tags=options.tags if show.period else None)
-        self._streams = LogStreams(self._heartbeat.runs) if is_elsewhere(queue.store) else None
+        #: Workers whose results wait for room on the disk: until these are written nothing begins.
+        self.short: set[str] = set()
+        #: Why no task is begun although there may be some, as a sentence.
+        self.drowned = ""
+        #: Whether there may be work, and since when this was not looked at.
+        self.hungry, self.woke = True, time.monotonic()
+        #: When the disk first refused, and when the queue may be surveyed again.
+        self.refused, self.survey_at = 0.0, 0.0
 
-    def run(self) -> PoolReport:
-        """Work; what came of it."""
-        with serving():  # one process that starts the commands of all slots
-            return self._run()
+    def wake(self) -> None:
+        """Note that there may be work."""
+        self.hungry, self.woke = True, time.monotonic()
 
-    def _run(self) -> PoolReport:
-        if self.options.check_in is not None:
-            self.queue.need_trust()
-        began = time.monotonic()
-        members: list[Member] = []
-        before = self._listen()
-        pools.prune(self.queue.store.info().papers)
-        failure: BaseException | None = None
-        try:
-            make_room(self.options.slots)
-            members.extend(self._join())
-            names = [member.worker for member in members]
-            self._places = RunPlaces(self.queue.store, programs())
-            self._notes = {name: GroupNote(self.queue.store, name) for name in names}
-            self._idle, self._judges = names[: self.options.slots], names[self.options.slots :]
-            self._be_there()
-            self._sweep_first()
-            self._heartbeat.start()
-            if self._streams:
-                self._streams.start()
-            if self.options.landing is not None and self.options.landing.repository.is_known():
-                self._land()  # begins with what was left
-            while self._goes_on():
-                self._hear()
-        except BaseException as error:
-            failure = error
-            raise
-        finally:
-            self._close(members, before)
-            self._record_end(failure)
-        number = self.signals[0] if self.signals else 0
-        return PoolReport(
-            tally=self.tally,
-            started=self._started,
-            seconds=time.monotonic() - began,
-            signal=number,
-            error=self.error,
+    def is_ending(self) -> bool:
+        """Whether nothing more is to begin, also no review."""
+        late = self._options.until and self._now() >= self._options.until
+        return bool(self.signals or self.error or late or self.closed)
+
+    def is_closing(self) -> bool:
+        """Whether no further task is to be claimed."""
+        spent = self._options.max_tasks and self.started >= self._options.max_tasks
+        return bool(spent or self.is_ending())
+
+    def count(self, end: ClaimEnd) -> None:
+        """Count an end; a task that was handed in has not ended."""
+        if end.word != "handed in":
+            self.tally[end.word] = self.tally.get(end.word, 0) + 1
+
+    def fatal(self, end: ClaimEnd) -> TaskpitError | None:
+        """Why the pool ends with this end: its own reason, or the same exception of ours at a second task."""
+        if end.fatal is not None or not end.mistake:
+            return end.fatal
+        first = self._mistakes.setdefault(end.mistake, end.claim.task.id)
+        if first == end.claim.task.id:
+            return None
+        return TaskpitError(
+            f"taskpit failed in the same way on {first} and {end.claim.task.id}: {end.mistake}",
+            hint=f"`pit why {end.claim.task.id}` shows the trace. Please report it.",
         )
 
-    def _described(self) -> pools.PoolRecord:
-        """This pool as others see it while it works."""
-        pid = os.getpid()
-        return pools.PoolRecord(
-            key=fs.fresh_name(),
-            host=workers.host(),
-            pid=pid,
-            birth=pools.birth_of(pid),
-            name=self.options.name,
-            began=self.queue.clock.now(),
-            declared_only=self.options.declared_only,
-        )
-
-    def _record_end(self, failure: BaseException | None) -> None:
-        """Leave the end of this pool and its reason for status, report and the hook `stopped`."""
-        reason = self._why_ended(failure)
-        self._recorder.change(
-            ended=self.queue.clock.now(), reason=reason, failed=bool(failure or self.error), closed=()
-        )
-        tell(self.queue.store, self.queue.config.hooks, "stopped", details=reason, worker=self.options.name)
-
-    def _why_ended(self, failure: BaseException | None) -> str:
+    def reason(self, failure: BaseException | None) -> str:
+        """Why the pool ended."""
         trouble = failure or self.error
         if trouble is not None:
             return str(getattr(trouble, "message", "")) or f"{type(trouble).__name__}: {trouble}"
         if self.signals:
             return f"it was stopped ({signal.Signals(self.signals[0]).name})"
-        if self.options.until and self.queue.clock.now() >= self.options.until:
+        if self._options.until and self._now() >= self._options.until:
             return "its time was up"
-        if self.options.max_tasks and self._started >= self.options.max_tasks:
-            return f"it had claimed {self._started} tasks, as many as it was to"
-        return self._awaited if self._drowned else "no task was left"
+        if self._options.max_tasks and self.started >= self._options.max_tasks:
+            return f"it had claimed {self.started} tasks, as many as it was to"
+        return self.drowned or "no task was left"
 
-    def _sweep_first(self) -> None:
-        """By the store that has joined: it knows its names' orphans. Trouble with old things keeps nobody from work."""
+    def report(self) -> PoolReport:
+        """Return what the pool has done."""
+        return PoolReport(
+            tally=self.tally,
+            started=self.started,
+            seconds=time.monotonic() - self.began,
+            signal=self.signals[0] if self.signals else 0,
+            error=self.error,
+        )
+
+
+class Pool:
+    """Runs tasks until it is told to stop, or nothing is left."""
+
+    def __init__(
+        self, queue: Queue, runner: Runner, options: PoolOptions, show: Show, reviewer: Runner | None = None
+    ) -> None:
+        self.queue = queue
+        self.options = options
+        self.inbox: queues.SimpleQueue[object] = queues.SimpleQueue()
+        self.progress = Progress(options, queue.clock.now)
+        self.announcer = Announcer(show)
+        self.benches = _benches(queue, runner, options, reviewer)
+        self.record = pools.Recorder(queue.store.info().papers, _described(queue, options))
+        self._turn = threading.RLock()
+        self._slots = Slots(self._work_on, self.inbox.put)
+        lease = options.lease or queue.config.lease
+        self._heartbeat = Heartbeat(queue, lease, self.inbox, tags=options.tags if show.period else None)
+        self._runs = RunMaker(queue, options, self._heartbeat.runs)
+        self._lander: LandingThread | None = None
+        self._survey: Survey | None = None
+
+    def run(self) -> PoolReport:
+        """Work until the end; return what was done."""
+        if self.options.check_in is not None:
+            self.queue.need_trust()
+        pools.prune(self.queue.store.info().papers)
+        failure: BaseException | None = None
         try:
-            for mend in self._heartbeat.sweep():
-                self.show.mended(mend)
-        except Storage as error:
-            self.show.say(f"the keeper had trouble: {error}")
+            with serving(), ExitStack() as stack:
+                stack.enter_context(self._listening())
+                self._work(stack)
+        except BaseException as error:
+            failure = error
+            raise
+        finally:
+            self._record_end(failure)
+        return self.progress.report()
 
-    def _close(self, members: list[Member], before: dict[int, Any]) -> None:
+    def _work(self, stack: ExitStack) -> None:
+        make_room(self.options.slots)
+        for bench in self.benches:
+            for member in self._join(bench):
+                stack.callback(member.leave)
+                bench.idle.append(member.worker)
+        stack.enter_context(self._runs.working([name for bench in self.benches for name in bench.idle]))
+        stack.enter_context(self._present())
+        stack.callback(self._close)
+        self._sweep_first()
+        self._heartbeat.start()
+        pipe = self.options.landing
+        if pipe is not None and pipe.repository.is_known():
+            self._land()  # begins with what was left
+        while self._goes_on():
+            self._hear()
+
+    def _close(self) -> None:
         with self._turn:
-            self._closed = True
+            self.progress.closed = True
         self._heartbeat.stop_all("stop")
-        for jobs in self._jobs.values():
-            jobs.put(None)
-        for thread in self._threads:
-            thread.join()
+        self._slots.close()
         if self._lander is not None:
             self._lander.close()
         self._heartbeat.close()
-        for note in self._notes.values():
-            note.close()
-        if self._streams:
-            self._streams.close()
-        for member in members:
-            member.leave()
-        if self._presence is not None:
-            self._presence.drop()
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
-    def _listen(self) -> dict[int, Any]:
-        """Signals come to the inbox from now on; what they did before. Ignored ones stay ignored."""
-        if threading.current_thread() is not threading.main_thread():
-            return {}
+    def _record_end(self, failure: BaseException | None) -> None:
+        """Leave the end and its reason for status, report and the hook `stopped`."""
+        reason, failed = self.progress.reason(failure), bool(failure or self.progress.error)
+        self.record.change(ended=self.queue.clock.now(), reason=reason, failed=failed, closed=())
+        tell(self.queue.store, self.queue.config.hooks, "stopped", details=reason, worker=self.options.name)
+
+    def _sweep_first(self) -> None:
+        """Sweep with the store that has joined: it knows the orphans of its names. Trouble there keeps nothing up."""
+        try:
+            for mend in self._heartbeat.sweep():
+                self.announcer.show.mended(mend)
+        except Storage as error:
+            self.announcer.show.say(f"the keeper had trouble: {error}")
+
+    @contextmanager
+    def _listening(self) -> Iterator[None]:
+        """Put signals into the inbox. Ignored ones stay ignored."""
+        before: dict[int, Any] = {}
 
         def heard(number: int, _: FrameType | None) -> None:
             self.inbox.put(signal.Signals(number))  # a SimpleQueue may be put into at any point
 
-        before: dict[int, Any] = {}
-        for number in SIGNALS:
+        for number in SIGNALS if threading.current_thread() is threading.main_thread() else ():
             handler = signal.getsignal(number)
             if handler is not signal.SIG_IGN and handler is not None:
                 before[number] = signal.signal(number, heard)
-        return before
+        try:
+            yield
+        finally:
+            for heard_before, handler in before.items():
+                signal.signal(heard_before, handler)
 
-    def _join(self) -> Iterator[Member]:
-        """As many workers as there are slots, under numbers that no living process has."""
+    def _join(self, bench: Bench) -> Iterator[Member]:
+        """Join the queue under numbers that no living process has, or under the exact name."""
+        store, lease = self.queue.store, bench.lease
         if self.options.exact:
-            yield self.queue.store.join(self.options.name, self.lease)
+            if bench.count:
+                yield store.join(self.options.name, lease)
             return
-        yield from self._join_as(self.options.name, self.options.slots)
-        if self._reviews is not None:
-            yield from self._join_as(REVIEWER, 1)
-
-    def _join_as(self, name: str, count: int) -> Iterator[Member]:
         number = joined = 0
-        while joined < count:
+        while joined < bench.count:
             number += 1
             try:
-                yield self.queue.store.join(f"{name}-{number}", self.lease, patience=0.0)
+                yield store.join(f"{bench.name}-{number}", lease, patience=0.0)
                 joined += 1
             except Lost:
                 continue
 
-    def _be_there(self) -> None:
-        """Others know that there is a reviewer."""
-        if self._judges and self.options.landing is not None:
-            self._reviewer = self._judges[0]
-            self._presence = self.options.landing.presence(self._reviewer)
-            self._presence.take()
+    @contextmanager
+    def _present(self) -> Iterator[None]:
+        """Let others know that there is a reviewer."""
+        judges = [name for bench in self.benches if isinstance(bench, ReviewBench) for name in bench.idle]
+        if not judges or self.options.landing is None:
+            yield
+            return
+        presence = self.options.landing.presence(judges[0])
+        presence.take()
+        try:
+            yield
+        finally:
+            presence.drop()
 
     # -- claiming ----------------------------------------------------------------------------------
 
-    def _closing(self) -> bool:
-        """Whether no further task is to be claimed."""
-        spent = self.options.max_tasks and self._started >= self.options.max_tasks
-        return bool(spent or self._ending())
-
-    def _ending(self) -> bool:
-        """Whether nothing more is to begin, also no review."""
-        late = self.options.until and self.queue.clock.now() >= self.options.until
-        return bool(self.signals or self.error or late or self._closed)
-
     def _goes_on(self) -> bool:
-        """Idle workers have tasks; whether there is something to wait for."""
+        """Give tasks to idle workers; whether there is something to wait for."""
         with self._turn:
             self._fill()
             self._listen_if_hungry()
-            self._recorder.change(closed=self._closed_by())
-            self._recorder.touch()
-            return not self._finished()
+            rests = (bench.gate.rests() for bench in self.benches[:1])
+            self.record.change(closed=tuple(filter(None, (*rests, self.progress.drowned))))
+            self.record.touch()
+            return not self._is_finished()
 
-    def _finished(self) -> bool:
-        if self._doing or not (self._lander is None or self._lander.is_done()):
+    def _is_finished(self) -> bool:
+        if self.announcer.doing or not (self._lander is None or self._lander.is_done()):
             return False
-        if self._closing():
+        if self.progress.is_closing():
             return True
-        if self.options.until_empty and self._drowned:
-            return True  # nothing more comes before a person has looked
-        return self.options.until_empty and not self._hungry and self._is_empty()
+        if not self.options.until_empty:
+            return False
+        return bool(self.progress.drowned) or (not self.progress.hungry and self._is_empty())
 
     def _is_empty(self) -> bool:
         """Whether nothing is left that could come by itself. Looks seldom where looking takes long."""
         began = time.monotonic()
-        if began < self._looked:
+        if began < self.progress.survey_at:
             return False
         try:
             landing = self._lander.known if self._lander is not None else frozenset()
-            landing |= self._reviews.known if self._reviews is not None else frozenset()
-            found = survey(
-                self.queue, self.options.tags, self.options.big, landing, declared_only=self.options.declared_only
-            )
-            if not self.options.slots:  # what is ready is not ours to take
+            landing = landing.union(*(bench.known for bench in self.benches))
+            options = self.options
+            found = survey(self.queue, options.tags, options.big, landing, declared_only=options.declared_only)
+            if not options.slots:  # what is ready is not ours to take
                 found = found.replace(coming=len(landing))
         except Storage:
             return False
-        self._looked = time.monotonic() + 10 * (time.monotonic() - began)
-        if not self._doing and not found.coming and found.claimed:
-            self._wait_for(f"waiting for {found.claimed} that others have; `pit list --state running` shows them")
+        self.progress.survey_at = time.monotonic() + 10 * (time.monotonic() - began)
+        if not self.announcer.doing and not found.coming and found.claimed:
+            others = f"waiting for {found.claimed} that others have; `pit list --state running` shows them"
+            self.announcer.once(others)
         return not found.coming and not found.claimed
 
-    def _wait_for(self, what: str) -> None:
-        """Whoever watches knows why nothing happens; once, until something does."""
-        if what and what != self._awaited:
-            self.show.say(what)
-        self._awaited = what or self._awaited
-
     def _fill(self) -> None:
-        """Idle slots have tasks, as far as there are any."""
-        if not self._hungry or self._short or self._day_is_spent():
+        """Give tasks to idle workers, as far as there are any and no gate is closed."""
+        progress = self.progress
+        if not progress.hungry or progress.short or self._day_is_spent():
             return
-        self._fill_reviews()
-        if self._many_wait_for_review():
-            return
-        while self._idle and not self._closing() and (way := self._enter(self._gate)):
-            try:
-                claims = self._claim(self._idle[0])
-            except Storage as error:
-                way.leave()
-                self._was_refused(error)
+        for bench in self.benches[::-1]:
+            reviews = isinstance(bench, ReviewBench)
+            if not reviews and self._many_wait_for_review():
                 return
-            self._refused = 0.0
-            if not claims:
-                way.leave()
-                if self._free_a_spare():
-                    continue
-                self._wait_for(self._pause_told())
-                break
-            self._begin(self._idle.pop(0), claims[0], way, self._gate)
-        self._hungry = False
+            while bench.idle and not (progress.is_ending() if reviews else progress.is_closing()):
+                if not self._next(bench):
+                    break
+        progress.hungry = False
 
-    def _closed_by(self) -> tuple[str, ...]:
-        """Why nothing is claimed now, as sentences."""
-        return tuple(filter(None, (self._gate.rests(), self._awaited if self._drowned else "")))
-
-    def _declared(self) -> tuple[str, ...] | None:
-        """Ids of ready tasks that declare the paths they touch; None where every task may be claimed."""
-        if not self.options.declared_only:
-            return None
-        want = Want(worker=self.options.name, lease=self.lease, tags=self.options.tags, big=self.options.big)
-        ready = cards(self.queue.store, State.READY, tied=True)
-        return tuple(card.task.id for card in ready if card.task.touches and not card.held and suits(card.task, want))
-
-    def _claim(self, worker: str) -> list[Claim]:
-        """The next task for this worker."""
-        tags, big, ids = self.options.tags, self.options.big, self._declared()
-        if ids is not None and not ids:
-            self._wait_for(DECLARED_ONLY)
-            return []
-        return self.queue.claim(worker, tags=tags, big=big, lease=self.lease, ids=ids or ())
-
-    def _free_a_spare(self) -> bool:
-        """There is nothing else to do, and quota would be lost: a spare task is one as all others from now on."""
-        why = self._gate.is_lost_soon()
-        if not why or self.queue.store.paused():
+    def _next(self, bench: Bench) -> bool:
+        """Claim a task for an idle worker of this bench; whether to try for another one."""
+        way = bench.enter()
+        if news := bench.gate.news():
+            self.announcer.show.say(news)
+        if way is None:
             return False
-        tags, big = self.options.tags, self.options.big
-        want = Want(worker=self.options.name, lease=self.lease, tags=tuple(tags), big=big)
-        for card in cards(self.queue.store, State.READY, tied=True):
-            if card.task.hold == SPARE and suits(card.task, want):
-                try:
-                    self.queue.edit(card.task.id, self.options.name, _freed, "unblocked", why)
-                except TaskpitError:
-                    continue  # another was faster: there may be more
-                return True
-        return False
-
-    def _fill_reviews(self) -> None:
-        """The reviewer has a change to judge, if one waits."""
-        reviews = self._reviews
-        if reviews is None or not self._judges or self._ending() or (way := self._enter(reviews.gate)) is None:
-            return
         try:
-            claim = reviews.take(self._judges[0], self.lease)
+            claim = bench.claim(bench.idle[0])
         except Storage as error:
             way.leave()
             self._was_refused(error)
-            return
-        if claim is None:
-            way.leave()
-        else:
-            self._begin(self._judges.pop(0), claim, way, reviews.gate)
+            return False
+        self.progress.refused = 0.0
+        if claim is not None:
+            self._begin(bench, bench.idle.pop(0), claim, way)
+            return True
+        way.leave()
+        if bench.free_a_spare():
+            return True
+        if not isinstance(bench, ReviewBench):
+            self.announcer.once(self._why_none())
+        return False
 
-    def _pause_told(self) -> str:
+    def _why_none(self) -> str:
+        """Why no task was given out, if there is more to it than that there is none."""
         try:
             paused = self.queue.store.paused()
+            if paused:
+                return f"the queue is {paused}; {resuming(paused)}".rstrip("; .")
+            return DECLARED_ONLY if self.options.declared_only and self.queue.store.counts()[State.READY] else ""
         except Storage:
             return ""
-        return f"the queue is {paused}; {resuming(paused)}".rstrip("; .") if paused else ""
-
-    def _enter(self, gate: Gate) -> Pass | None:
-        """The backend takes one more; None if it is full or rests, and whoever watches knows that."""
-        way = gate.enter()
-        if news := gate.news():
-            self.show.say(news)
-        return way
 
     def _day_is_spent(self) -> bool:
-        """Whether today may cost no more: then the queue is paused until tomorrow, or until somebody says go on."""
+        """Whether today may cost no more: then the queue is paused until tomorrow, or until a person says go on."""
         reason = pause_if_spent(self.queue, self.options.budget, self.options.name)
-        self._wait_for(reason)
+        self.announcer.once(reason)
         return bool(reason)
 
     def _many_wait_for_review(self) -> bool:
-        """Whether a person has enough to look at: new work would only drown them."""
+        """Whether a person has enough to look at."""
         limit, pipe = self.options.review_limit, self.options.landing
         if not limit or pipe is None or pipe.terms.review != "person":
             return False
         try:
-            waiting = sum(
-                1
-                for card in cards(self.queue.store, State.READY, tied=True)
-                if card.task.hold.startswith(f"{REVIEW} by a person")
-            )
+            ready = cards(self.queue.store, State.READY, tied=True)
+            waiting = sum(1 for card in ready if card.task.hold.startswith(f"{REVIEW} by a person"))
         except Storage:
             return False
-        self._drowned = waiting + len(self._doing) >= limit
-        if self._drowned:
-            self._wait_for(f"{waiting} wait for review, and the limit is {limit}; `pit review` shows them")
-        return self._drowned
+        full = waiting + len(self.announcer.doing) >= limit
+        text = f"{waiting} wait for review, and the limit is {limit}; `pit review` shows them"
+        self.progress.drowned = text if full else ""
+        self.announcer.once(self.progress.drowned)
+        return full
 
     def _was_refused(self, error: Storage) -> None:
-        """The disk said no: try again for a while, then say so and end."""
+        """Try again for a while after the disk refused, then give up."""
         now = time.monotonic()
-        if not self._refused:
-            self._refused = now
-            self.show.say(f"{error.message}; trying again")
-        elif now - self._refused > PATIENCE:
-            self.error = error
-        self._hungry = False
+        if not self.progress.refused:
+            self.progress.refused = now
+            self.announcer.show.say(f"{error.message}; trying again")
+        elif now - self.progress.refused > PATIENCE:
+            self.progress.error = error
+        self.progress.hungry = False
 
-    def _begin(self, worker: str, claim: Claim, way: Pass, gate: Gate) -> None:
-        self._started += worker != self._reviewer
-        self._awaited = ""
+    def _begin(self, bench: Bench, worker: str, claim: Claim, way: Pass) -> None:
+        self.progress.started += not isinstance(bench, ReviewBench)
         way.started(self.queue.clock.now())
         try:
-            run = Run(claim, self._places.of(claim), self._where, self._notes[worker], self._seen)
+            run = self._runs.make(worker, claim, bench)
         except OSError as error:
             way.leave()
             self.queue.finish(claim, Release(reason=str(error)))
-            self.error = Storage(f"there is no room to run {claim.task.id}: {error}")
+            self.progress.error = Storage(f"there is no room to run {claim.task.id}: {error}")
             return
-        run.gate = gate
-        run.slot = _number_of(worker)
-        run.sandbox = self.options.sandbox
-        run.stream = LogStream(self.queue.store, run) if self._streams else None
         self._heartbeat.add(worker, run)
-        self._doing[worker] = claim.task.id
-        self._unshown.append(claim)
-        self._show_claimed()
-        self._going.add(claim.task.id)
-        if worker not in self._jobs:
-            self._jobs[worker] = queues.SimpleQueue()
-            thread = threading.Thread(target=self._work_on, args=(worker,), name=worker, daemon=True)
-            self._threads.append(thread)
-            thread.start()
-        self._jobs[worker].put((run, way))
+        self.announcer.begun(worker, claim)
+        self._slots.give(worker, (bench, run, way))
 
-    def _work_on(self, worker: str) -> None:
-        """One task after another, in the worker's thread."""
-        try:
-            while (job := self._jobs[worker].get()) is not None:
-                over = self._work(worker, *job)
-                with self._turn:
-                    self._ended(worker, over)
-                    self._fill()
-                    self._listen_if_hungry()
-                    if worker not in self._doing:
-                        self.inbox.put(None)  # it may have been the last one
-        except BaseException as error:  # shown by whoever runs the pool
-            self.inbox.put(error)
+    # -- running, in a worker's thread -------------------------------------------------------------
 
-    def _work(self, worker: str, run: Run, way: Pass) -> ClaimEnd:
-        """One task; how its claim ended, whatever happens."""
-        over = ClaimEnd(claim=run.claim, word="unsaved", details="its thread broke")
-        reviews = self._reviews if worker == self._reviewer else None
-        runner, steps = (reviews.runner, review_steps(reviews)) if reviews else (self.runner, WORK)
+    def _work_on(self, worker: str, job: tuple[Bench, Run, Pass]) -> None:
+        """Run a task, then claim the next one."""
+        bench, run, way = job
+        end = self._perform(worker, bench, run)
+        self._heartbeat.drop(worker)
+        way.leave()
+        run.bell.close()
+        if end.word != "unsaved":
+            run.place.clear()
+        with self._turn:
+            self._ended(bench, worker, end)
+            self._fill()
+            self._listen_if_hungry()
+            if worker not in self.announcer.doing:
+                self.inbox.put(None)  # it may have been the last one
+
+    def _perform(self, worker: str, bench: Bench, run: Run) -> ClaimEnd:
         try:
-            over = perform(
-                Attempt(self.queue, run, runner, self.options),
-                steps,
+            return perform(
+                Attempt(self.queue, run, bench.runner, self.options),
+                bench.steps,
                 lambda: self._heartbeat.drop(worker),
                 lambda why: self._is_short(worker, run, why),
             )
         except Exception as error:
-            over = over.replace(details=f"{type(error).__name__}: {error}")
-        self._heartbeat.drop(worker)
-        way.leave()
-        run.bell.close()
-        if over.word != "unsaved":
-            run.place.clear()
-        return over
+            details = f"{type(error).__name__}: {error}"
+            return ClaimEnd(claim=run.claim, word="unsaved", details=details)
 
     def _is_short(self, worker: str, run: Run, why: str) -> bool:
-        """Whoever runs the pool hears that a result waits for room; whether it may wait on. In the worker's thread."""
+        """Report a result that waits for room; whether it may wait on."""
         self.inbox.put(Short(worker, run.claim.task.id, why))
-        return len(self.signals) < 2
+        return len(self.progress.signals) < 2
 
-    # -- hearing -----------------------------------------------------------------------------------
+    def _ended(self, bench: Bench, worker: str, end: ClaimEnd) -> None:
+        self.progress.short.discard(worker)
+        bench.idle.append(worker)
+        self.progress.wake()
+        if end.word in ("handed in", "approved"):
+            self._land()
+        self._count(worker, end)
+        fatal = self.progress.fatal(end)
+        if fatal is not None and self.progress.error is None:
+            self.progress.error = fatal
+            self.announcer.show.say(f"{fatal.message}; no further task is claimed")
+
+    def _count(self, worker: str, end: ClaimEnd) -> None:
+        if RACER_OF in end.claim.task.extra or RACERS in end.claim.task.extra:
+            self._heartbeat.look_at_races()
+        self.announcer.ended(worker, end)
+        self.progress.count(end)
+
+    def _land(self) -> None:
+        """Land what was handed in, next to the work."""
+        pipe = self.options.landing
+        if self._lander is not None:
+            self._lander.hear()
+        elif pipe is not None:
+            self._lander = LandingThread(self.queue, pipe, self.options.name, self.inbox, self.options.sandbox)
+            self.announcer.landing = lambda: self._lander.unheard if self._lander is not None else ()
+            self._lander.start()
+
+    # -- the inbox ---------------------------------------------------------------------------------
 
     def _hear(self) -> None:
-        """Wait for news, then take in all there are."""
-        news: list[object] = []
+        """Wait for messages, then take in all there are."""
+        messages: list[object] = []
         try:
-            news.append(self.inbox.get(timeout=self.show.period or LOOK_AGAIN))
+            messages.append(self.inbox.get(timeout=self.announcer.show.period or LOOK_AGAIN))
             while True:
-                news.append(self.inbox.get_nowait())
+                messages.append(self.inbox.get_nowait())
         except queues.Empty:
             pass
         with self._turn:
-            for one in news:
-                self._take(one)
-            if time.monotonic() - self._woke > LOOK_AGAIN:
-                self._wake()
-            self.show.look(self._heartbeat.runs(), self._survey)
+            for message in messages:
+                self._take(message)
+            if time.monotonic() - self.progress.woke > LOOK_AGAIN:
+                self.progress.wake()
+            self.announcer.show.look(self._heartbeat.runs(), self._survey)
 
     def _listen_if_hungry(self) -> None:
-        """The heartbeat tells of changes while a worker has nothing to do."""
-        hungry = bool(self._idle or self._judges) and not self._closing()
-        if hungry != self._listens:
-            self._listens = hungry
-            self._heartbeat.listen(hungry=hungry)
+        """Hear of changes of the folder while a worker has nothing to do."""
+        idle = any(bench.idle for bench in self.benches)
+        self._heartbeat.listen(hungry=idle and not self.progress.is_closing())
 
-    def _wake(self) -> None:
-        self._hungry, self._woke = True, time.monotonic()
-
-    def _take(self, news: object) -> None:
-        match news:
+    def _take(self, message: object) -> None:
+        match message:
             case signal.Signals():
-                self._signalled(news)
-            case ("", ClaimEnd() as over):
-                self._landed(over)
+                self._signalled(message)
+            case ("", ClaimEnd() as end):
+                self.progress.wake()
+                if self._lander is not None:
+                    self._lander.unheard.discard(end.claim.task.id)
+                self._count("", end)
             case BaseException():
-                raise news
+                raise message
             case None:
                 pass
             case Short():
-                self._waits(news)
+                self._waits(message)
             case Survey():
-                self._survey = news
+                self._survey = message
             case "changed":
-                self._wake()
+                self.progress.wake()
             case Mend():
-                self.show.mended(news)
+                self.announcer.show.mended(message)
             case _:
-                self.show.say(str(news))
+                self.announcer.show.say(str(message))
 
-    def _ended(self, worker: str, over: ClaimEnd) -> None:
-        del self._doing[worker]
-        self._short.discard(worker)
-        (self._judges if worker == self._reviewer else self._idle).append(worker)
-        self._wake()
-        if over.word in ("handed in", "approved"):
-            self._land()
-        self._count(over)
-        fatal = over.fatal or self._repeated(over)
-        if fatal is not None and self.error is None:
-            self.error = fatal
-            self.show.say(f"{fatal.message}; no further task is claimed")
-
-    def _repeated(self, over: ClaimEnd) -> TaskpitError | None:
-        """Why the pool ends: the same exception of ours, at a second task."""
-        if not over.mistake or self._mistakes.setdefault(over.mistake, over.claim.task.id) == over.claim.task.id:
-            return None
-        both = f"{self._mistakes[over.mistake]} and {over.claim.task.id}"
-        return TaskpitError(
-            f"taskpit failed in the same way on {both}: {over.mistake}",
-            hint=f"`pit why {over.claim.task.id}` shows the trace. Please report it.",
-        )
-
-    def _land(self) -> None:
-        """What was handed in is landed beside the work."""
-        if self._lander is None and self.options.landing is not None:
-            from taskpit.run.landing_thread import LandingThread
-
-            told = (self.queue, self.options.landing, self.options.name, self.inbox, self.options.sandbox)
-            self._lander = LandingThread(*told)
-            self._lander.start()
-        elif self._lander is not None:
-            self._lander.hear()
-
-    def _landed(self, over: ClaimEnd) -> None:
-        """What was handed in has come to an end, or is back: others may have waited for it."""
-        self._wake()
-        if self._lander is not None:
-            self._lander.unheard.discard(over.claim.task.id)
-        self._count(over)
-
-    def _count(self, over: ClaimEnd) -> None:
-        if RACER_OF in over.claim.task.extra or RACERS in over.claim.task.extra:
-            self._heartbeat.look_at_races()
-        if over.claim in self._unshown:
-            self._unshown.remove(over.claim)
-            self.show.claimed(over.claim)
-        self.show.over(over)
-        if over.word != "handed in":  # that is not how it ends
-            self.tally[over.word] = self.tally.get(over.word, 0) + 1
-        if over.word not in ("handed in", "approved"):
-            self._going.discard(over.claim.task.id)
-        self._show_claimed()
-
-    def _show_claimed(self) -> None:
-        """What needed another task of ours is shown as claimed after that one's end, which is heard a moment later; and
-        so is what another of our workers or our lander has just let go of.
-        """
-        if not self._unshown:
-            return
-        others = list(self._doing.items())
-        others += [("", task_id) for task_id in (list(self._lander.unheard) if self._lander is not None else ())]
-        for claim in [
-            one
-            for one in self._unshown
-            if not self._going.intersection(one.task.needs)
-            and not any(task_id == one.task.id and worker != one.worker for worker, task_id in others)
-        ]:
-            self._unshown.remove(claim)
-            self.show.claimed(claim)
-
-    def _waits(self, news: Short) -> None:
-        """Nothing is begun while a result waits for room: it would be worked on in vain, too."""
-        if news.worker in self._doing and news.worker not in self._short:
-            self._short.add(news.worker)
-            self.show.say(f"{news.why}: {news.task_id} waits for room, nothing else is begun")
+    def _waits(self, short: Short) -> None:
+        """Begin nothing while a result waits for room: it would be worked on in vain, too."""
+        if short.worker in self.announcer.doing and short.worker not in self.progress.short:
+            self.progress.short.add(short.worker)
+            self.announcer.show.say(f"{short.why}: {short.task_id} waits for room, nothing else is begun")
 
     def _signalled(self, number: signal.Signals) -> None:
-        self.signals.append(number)
-        running = len(self._doing)
-        if len(self.signals) == 1 and running:
+        signals, running, show = self.progress.signals, len(self.announcer.doing), self.announcer.show
+        signals.append(number)
+        if len(signals) == 1 and running:
             again = "Ctrl-C" if number is signal.SIGINT else number.name
-            self.show.say(f"stopping: {running} running will be finished; {again} again gives them back unfinished")
-        elif len(self.signals) == 2 and running:
-            self.show.say(f"stopping now: {running} running are ended and given back")
+            show.say(f"stopping: {running} running will be finished; {again} again gives them back unfinished")
+        if len(signals) == 2 and running:
+            show.say(f"stopping now: {running} running are ended and given back")
             self._heartbeat.stop_all("stop")
-        if len(self.signals) == 2 and self._lander is not None:
+        if len(signals) == 2 and self._lander is not None:
             self._lander.stop()
 
 
-def _reviews_for(queue: Queue, reviewer: Runner | None, options: PoolOptions) -> Reviews | None:
-    """What a reviewer does here; only who lands loads what that takes."""
-    if reviewer is None or options.landing is None:
-        return None
-    from taskpit.run.review_thread import Reviews
+def _benches(queue: Queue, runner: Runner, options: PoolOptions, reviewer: Runner | None) -> list[Bench]:
+    """Return the workers of a pool, and its reviewer behind them if it has one."""
+    benches = [Bench(queue, runner, options)]
+    if reviewer is not None and options.landing is not None:
+        reviews = Reviews(queue, options.landing, reviewer, options.tags)
+        benches.append(ReviewBench(queue, reviewer, options, reviews))
+    return benches
 
-    return Reviews(queue, options.landing, reviewer, options.tags)
+
+def _described(queue: Queue, options: PoolOptions) -> pools.PoolRecord:
+    """Return the record of a pool that begins."""
+    pid = os.getpid()
+    return pools.PoolRecord(
+        key=fs.fresh_name(),
+        host=workers.host(),
+        pid=pid,
+        birth=pools.birth_of(pid),
+        name=options.name,
+        began=queue.clock.now(),
+        declared_only=options.declared_only,
+    )
 
 
 def _number_of(worker: str) -> int:
-    """The number at the end of a worker's name, which no other living one of this queue has; else 1."""
+    """Return the number at the end of a worker's name, which no other living one of this queue has; else 1."""
     number = worker.rpartition("-")[2]
     return int(number) if number.isascii() and number.isdecimal() and len(number) < 9 else 1
-
-
-def _freed(task: Task) -> Task:
-    """A spare task as all others; one that a person has put their hand on meanwhile stays as it is."""
-    return task.replace(hold="") if task.hold == SPARE else task
