@@ -334,7 +334,7 @@ def test_counts_follow_every_verb(server):
     expected = {State.READY: 500, State.CLAIMED: 99, State.DONE: 600, State.FAILED: 1}
     assert store.counts() == expected
     for _ in range(3):
-        store.database.ask("fold")
+        store._ask("fold")
         assert store.counts() == expected
     assert store.reopen([failed.task]) == [Said.OK]
     assert store.counts() == expected | {State.READY: 501, State.FAILED: 0}

@@ -78,7 +78,11 @@ def test_six_workers_on_three_sessions(address):
             result = Result(id=claim.task.id, verdict=Verdict.DONE, worker=claim.fence)
             assert other.finish([End(claim=claim, result=result)]) == [Said.OK]
     assert stores[0].counts()[State.DONE] == 40
+    many = [Task(id=f"M{number}", title="m") for number in range(1200)]  # several batches, sent one after another
+    assert set(stores[1].put(many)) == {Said.CREATED}
+    claims = stores[2].claim(Want(worker="w", lease=60.0, count=1200))
+    assert stores[3].finish([End(claim=claim) for claim in claims]) == [Said.OK] * 1200
     assert stores[0].wait(0.01)
-    assert len(stores[0].events()[0]) == 120
+    assert len(stores[0].events(limit=9999)[0]) == 120 + 3 * 1200
     for store in stores:
         store.close()

@@ -18,7 +18,7 @@ from waits import PATIENCE
 from taskpit.actions import undo
 from taskpit.model import End, Event, Result, Said, State, Task, Try, Verdict, Want
 from taskpit.queue import Queue
-from taskpit.store.postgres import changelog, database
+from taskpit.store.postgres import base, changelog
 from taskpit.store.postgres.rows import as_json, end_item, task_item
 from taskpit.transfer import events_of
 
@@ -304,8 +304,8 @@ def test_the_tail_skips_nothing(server, monkeypatch):
 
 def test_the_naive_tail_skips(server, monkeypatch):
     monkeypatch.setattr(changelog, "PATIENCE", 0.0)
-    real, horizon = database.statement, "pg_snapshot_xmin(pg_current_snapshot())"
-    monkeypatch.setattr(database, "statement", lambda name: real(name).replace(horizon, "'9223372036854775807'::xid8"))
+    real, horizon = base.statement, "pg_snapshot_xmin(pg_current_snapshot())"
+    monkeypatch.setattr(base, "statement", lambda name: real(name).replace(horizon, "'9223372036854775807'::xid8"))
     store = server.queue()
     assert _late_writer(server, store) == ["late"]
     store.close()

@@ -7,7 +7,7 @@ from typing import Any
 from taskpit.clock import Clock
 from taskpit.config import Config
 from taskpit.store.postgres.address import PostgresAddress
-from taskpit.store.postgres.database import Database, Row
+from taskpit.store.postgres.database import Database, Row, statement
 
 
 class Base:
@@ -28,4 +28,4 @@ class Base:
 
     def _ask(self, name: str, /, *, repeat: bool = True, slow: bool = False, **values: Any) -> list[Row]:
         """Run the statement of this name."""
-        return self.database.ask(name, repeat=repeat, slow=slow, now=self._now(), **values)
+        return self.database.execute(statement(name), {**values, "now": self._now()}, repeat=repeat, slow=slow)

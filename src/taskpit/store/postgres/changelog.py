@@ -15,10 +15,10 @@ from typing import Any
 from taskpit.clock import iso
 from taskpit.decode import amount, read_json
 from taskpit.errors import CursorLost
-from taskpit.model import Event
+from taskpit.model import Event, worker_type
 from taskpit.store.postgres.base import Base
 from taskpit.store.postgres.database import Row
-from taskpit.store.postgres.rows import as_json, read_event
+from taskpit.store.postgres.rows import as_json
 from taskpit.text import is_count
 
 #: How long a reader waits for transactions under way before it shows only the lines before them, and its sleeps.
@@ -77,7 +77,7 @@ class Changelog(Base):
         """Write lines from elsewhere."""
         if events:
             docs = as_json([as_json(event.as_dict()) for event in events])
-            self.database.ask("record", repeat=False, docs=docs, now=self.clock.now())
+            self._ask("record", repeat=False, docs=docs, at=self.clock.now())
 
     def _cursor(self, epoch: int, line: Row) -> str:
         era, xid, seq, at = line[2:6]
@@ -104,4 +104,6 @@ def _event(at: float, worker: str, action: str, task_id: str, details: str, doc:
     if doc is not None:
         with suppress(ValueError, TypeError, AttributeError):  # otherwise the row is no line
             return Event.of(read_json(doc))
-    return read_event(iso(amount(at)), worker, action, task_id, details)
+    kind = worker_type(worker)
+    at_text = iso(amount(at))
+    return Event(timestamp=at_text, worker=worker, worker_type=kind, action=action, task_id=task_id, details=details)

@@ -151,17 +151,13 @@ class Database:
 
     # -- statements --------------------------------------------------------------------------------
 
-    def ask(self, name: str, /, *, repeat: bool = True, slow: bool = False, **values: Any) -> list[Row]:
-        """Run the statement of this name and return its rows.
-
-        Without `repeat`, a lost answer is `Unknown`. A `slow` one may take as long as upkeep may.
-        """
-        return self.execute(statement(name), values, repeat=repeat, slow=slow)
-
     def execute(
         self, sql: str, values: Mapping[str, object] | None = None, *, repeat: bool = True, slow: bool = False
     ) -> list[Row]:
-        """Run SQL and return its rows. `again` among its placeholders tells the server of a repetition."""
+        """Run SQL and return its rows. `again` among its placeholders tells the server of a repetition.
+
+        Without `repeat`, a lost answer is `Unknown`. A `slow` statement may take as long as upkeep may.
+        """
         text = self.text(sql)
 
         def run(session: Session, *, again: bool) -> list[Row]:

@@ -15,10 +15,10 @@ from taskpit import fs, trust
 from taskpit.errors import Invalid, MissingExtra, install_hint
 from taskpit.ids import is_word
 from taskpit.store.disk_errors import storage_error
+from taskpit.store.postgres.address import PostgresAddress, parse, place_of, quoted
 
 if TYPE_CHECKING:
     from taskpit.clock import Clock
-    from taskpit.store.postgres.address import PostgresAddress
     from taskpit.store.postgres.store import PostgresStore
 
 #: Where a folder keeps the address it leads to.
@@ -94,8 +94,6 @@ def papers_of(space: str, place: str, address: str) -> str:
 
 def _is_same_place(one: str, other: str) -> bool:
     """Whether both addresses name the same server, database and schema."""
-    from taskpit.store.postgres.address import place_of
-
     try:
         return place_of(one) == place_of(other)
     except Invalid:
@@ -106,8 +104,6 @@ def _parse(text: str) -> PostgresAddress:
     """Return the address; MissingExtra without the driver."""
     if find_spec("psycopg") is None:
         raise MissingExtra("a queue in PostgreSQL needs psycopg", hint=install_hint("postgres"))
-    from taskpit.store.postgres.address import parse
-
     return parse(text)
 
 
@@ -131,7 +127,6 @@ def init_database(text: str, settings: Mapping[str, object]) -> list[int]:
 def upgrade_script(text: str) -> tuple[list[int], str]:
     """Return the versions that `init_database` would go through, and its SQL. Changes nothing."""
     address = _parse(text)
-    from taskpit.store.postgres.address import quoted
     from taskpit.store.postgres.database import Database
     from taskpit.store.postgres.schema import PINNED, missing, texts
 
@@ -149,8 +144,7 @@ def roles_script(schema: str) -> tuple[str, list[str]]:
     roles = {role: f"{schema}_{role}" for role in ("owner", "worker", "reader")}
     if any(len(name) > LONGEST_NAME for name in roles.values()):
         raise Invalid(f"the schema's name {schema!r} is too long for names of roles made of it")
-    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "sql", "roles.sql")
-    with open(path, encoding="utf-8") as file:
+    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "sql", "roles.sql"), encoding="utf-8") as file:
         script = file.read().replace("{s}", f'"{schema}"').replace("{q}", f'"{schema}"')
     for role, name in roles.items():
         script = script.replace(f"{{{role}}}", f'"{name}"').replace(f"{{{role}_text}}", name)

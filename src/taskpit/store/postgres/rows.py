@@ -14,7 +14,7 @@ import msgspec
 
 from taskpit.decode import convert, read_json
 from taskpit.errors import Invalid
-from taskpit.model import SPLIT_FROM, UNREAD, Claim, End, Event, Result, Task, Try, Verdict, fields_of, worker_type
+from taskpit.model import SPLIT_FROM, UNREAD, Claim, End, Result, Task, Try, Verdict, fields_of
 from taskpit.rules import order
 
 #: The title of a task whose row cannot be read, and how much of the row is kept for a person to look at.
@@ -92,13 +92,6 @@ def read_tries(docs: Iterable[str]) -> tuple[Try, ...]:
 
 def _end_doc(value: Result | Try | None) -> str | None:
     return None if value is None else as_json(fields_of(value))
-
-
-def read_event(at: str, worker: str, action: str, task_id: str, details: str) -> Event:
-    """Return a line of the changelog that the store itself wrote."""
-    return Event(
-        timestamp=at, worker=worker, worker_type=worker_type(worker), action=action, task_id=task_id, details=details
-    )
 
 
 # -- parameters of verbs ---------------------------------------------------------------------------

@@ -22,7 +22,7 @@ class Files(Looking):
     def keep_log(self, worker: str, data: bytes) -> str:
         """Keep a log, and return its place."""
         check_worker(worker)
-        number = self.database.ask("keep_log", repeat=False, worker=worker, at=self.clock.now(), data=data)[0][0]
+        number = self._ask("keep_log", repeat=False, worker=worker, at=self.clock.now(), data=data)[0][0]
         return f"{PLACE}{number}"
 
     def add_log(self, claim: Claim, start: int, data: bytes) -> int:

@@ -167,7 +167,7 @@ def look(database: Database) -> Meta:
     """Return what the queue says of itself. Raises if there is none, or none that this program can work with."""
     before = time.time()
     try:
-        rows = database.ask("describe")
+        rows = database.execute(statement("describe"))
     except NotFound:
         raise
     except TaskpitError as error:

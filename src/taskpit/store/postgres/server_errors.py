@@ -22,6 +22,17 @@ _MISSING = "Make one with `pit init {address}`."
 _PASSWORD = "Look at the user and the password in the address, in PGPASSWORD or in ~/.pgpass."  # noqa: S105 - words
 _RIGHTS = "Give the user CREATE on the database, or USAGE on the schema and all rights on what is in it."
 _POOLER = "A pooler seems to be in between: leave pgbouncer=0 out of the address, or write pgbouncer=1."
+_ROOTS = "Add sslrootcert=system to the address (the authorities this machine trusts), or sslrootcert=FILE."
+_ROOM = "Make room there; workers go on by themselves."
+_STANDBY = "Name all servers in the address (host1,host2) with target_session_attrs=read-write."
+
+#: Our own code: there is no certificate to check the server's by.
+ROOTS = "roots"
+
+_MISSING = "Make one with `pit init {address}`."
+_PASSWORD = "Look at the user and the password in the address, in PGPASSWORD or in ~/.pgpass."  # noqa: S105 - words
+_RIGHTS = "Give the user CREATE on the database, or USAGE on the schema and all rights on what is in it."
+_POOLER = "A pooler seems to be in between: leave pgbouncer=0 out of the address, or write pgbouncer=1."
 
 #: Code or its beginning, kind of error, message (the server's own words follow), hint.
 KNOWN: tuple[tuple[str, type[TaskpitError], str, str], ...] = (
@@ -33,25 +44,10 @@ KNOWN: tuple[tuple[str, type[TaskpitError], str, str], ...] = (
     ("3F000", NotFound, "there is no queue in schema {schema}", _MISSING),
     ("42P01", NotFound, "there is no queue in schema {schema}", _MISSING),
     ("42883", Storage, "the queue in schema {schema} lacks something", "`pit init {address}` brings it up to date."),
-    (
-        ROOTS,
-        Storage,
-        "the server's certificate cannot be checked",
-        "Add sslrootcert=system to the address (the authorities this machine trusts), or sslrootcert=FILE.",
-    ),
+    (ROOTS, Storage, "the server's certificate cannot be checked", _ROOTS),
     ("42501", Storage, "this user may not do that", _RIGHTS),
-    (
-        "25006",
-        Unavailable,
-        "this server only reads: it is a standby",
-        "Name all servers in the address (host1,host2) with target_session_attrs=read-write.",
-    ),
-    (
-        "53100",
-        Storage,
-        "the server's disk is full; nothing was changed",
-        "Make room there; workers go on by themselves.",
-    ),
+    ("25006", Unavailable, "this server only reads: it is a standby", _STANDBY),
+    ("53100", Storage, "the server's disk is full; nothing was changed", _ROOM),
     (CROWDED, Unavailable, "the server has no connection left", "Raise max_connections there, or use a pooler."),
     ("53", Unavailable, "the server is short of resources; nothing was changed", "Try again."),
     ("54", TooLarge, "that is more than the server takes", ""),

@@ -1,2 +1,2 @@
 INSERT INTO {s}.event (at, worker, action, doc)
-SELECT %(now)s, '', '', x.doc FROM jsonb_array_elements_text(%(docs)s::jsonb) WITH ORDINALITY x(doc, n) ORDER BY x.n
+SELECT %(at)s, '', '', x.doc FROM jsonb_array_elements_text(%(docs)s::jsonb) WITH ORDINALITY x(doc, n) ORDER BY x.n
