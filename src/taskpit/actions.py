@@ -116,7 +116,7 @@ def _cancel(queue: Queue, task_id: str, worker: str, text: str) -> str:
     elif card.state is State.CLAIMED:
         need_own_run(queue, queue.holding(task_id, card.worker), os.environ, parts=True)
     ended = ended or queue.cancel(task_id, worker, reason)
-    return f"{task_id} is cancelled" if ended else f"{task_id}: its worker is asked to stop"
+    return f"{task_id} is cancelled" if ended else f"{task_id}: its worker was asked to stop"
 
 
 def _refuse_landed(queue: Queue, task_id: str) -> None:
@@ -132,7 +132,7 @@ def _release(queue: Queue, task_id: str, worker: str, text: str) -> str:
     claim = access.own_claim(queue, "release", task_id, worker, os.environ)
     said, _ = queue.finish(claim, Release(reason=text))
     if said is Said.LOST:
-        raise errors.Lost(f"{task_id} was over before it could be given back", id=task_id)
+        raise errors.Lost(f"{task_id} was finished before it could be given back", id=task_id)
     return f"{task_id} is given back"
 
 
@@ -148,7 +148,7 @@ def _answer(queue: Queue, task_id: str, worker: str, text: str) -> str:
 
 def _note(queue: Queue, task_id: str, worker: str, text: str) -> str:
     queue.note(task_id, text, worker)
-    return f"noted beside {task_id}"
+    return f"noted at {task_id}"
 
 
 def tell(queue: Queue, task_id: str, worker: str, text: str) -> tuple[str, str]:
@@ -167,7 +167,7 @@ def tell(queue: Queue, task_id: str, worker: str, text: str) -> tuple[str, str]:
     way = steering.way_of(run_dir) if run_dir else ""
     if way and not steering.say_to(run_dir, text):
         way = ""
-    return way, steering.WAYS[way] if run_dir else "no agent works on it: the next attempt reads it"
+    return way, steering.WAYS[way] if run_dir else "no agent is working on it; the next attempt will read it"
 
 
 def _tell(queue: Queue, task_id: str, worker: str, text: str) -> str:

@@ -376,11 +376,11 @@ def _unrecorded(seen: Look) -> str:
         known = read_json(fs.read(path, LARGEST)[0].decode("utf-8", "surrogateescape"))
         mine = isinstance(known, dict) and not fs.foreign(path)
     except FileNotFoundError:
-        return "it came by clone, copy or another hand, or was made by an older version"
+        return "it was cloned, copied, or created by someone else"
     except (OSError, ValueError):
         return "the record of it cannot be read"
     if not mine or any(known.get(key) != facts[key] for key in ("path", "device", "inode", "born")):
-        return "another folder stands now where the one was that you trusted"
+        return "another folder has taken the place of the one that you trusted"
     return "" if known.get("digest") == facts["digest"] else "what it can start has changed since you trusted it"
 
 
@@ -395,8 +395,8 @@ def untrusted(root: str, why: str) -> Untrusted:
     """The refusal, with the one thing to do about it."""
     from shlex import quote
 
-    hint = f"`pit -C {quote(root)} trust` shows what it can run and asks; {VARIABLE}=1 trusts it for one command."
-    return Untrusted(f"{root} is not trusted to run or connect to anything: {why}", hint=hint, path=root)
+    hint = f"`pit -C {quote(root)} trust` shows what it would run, and asks; {VARIABLE}=1 trusts it for one command."
+    return Untrusted(f"you have not trusted {root} yet: {why}", hint=hint, path=root)
 
 
 # -- what this user's own processes tell each other -------------------------------------------------

@@ -80,7 +80,7 @@ def test_an_editor_that_changes_nothing(pit, on_a_terminal):
     pit("add", "title")
     on_a_terminal("true")
 
-    assert pit("edit", "1").out == "0001 is as it was\n"
+    assert pit("edit", "1").out == "0001 is unchanged\n"
 
 
 def test_an_editor_that_fails_or_writes_nonsense(pit, on_a_terminal):

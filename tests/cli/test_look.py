@@ -153,7 +153,7 @@ def test_a_list_that_is_cut_says_how_to_see_what_is_ready(pit):
     for number in range(3):
         pit("add", f"{number}", "--needs", "y", "--priority", "5")
     pit("add", "free")
-    cut = "… and more; `--limit 0` shows all, --ready what can be taken, beginning with these 2."
+    cut = "… and more; `--limit 0` shows all, --ready those that can be taken."
     assert cut in pit("list", "--limit", "2").out
     assert "what can be taken" not in pit("list", "--ready", "--limit", "1").out
 

@@ -33,9 +33,9 @@ def test_the_overview_fits_a_screen_and_shows_what_people_use(run):
 def test_help_all_shows_every_verb_those_of_a_layout_only_there(run):
     told = run("help", "all").out
     assert all(verb.summary in told for verb in verbs.VERBS if verb.group != "work items")
-    assert "replan" not in told
+    assert "Replan" not in told
     run("init", "items", "--layout", "activities")
-    assert "replan" in run("-C", "items", "help", "all").out
+    assert "Replan" in run("-C", "items", "help", "all").out
 
 
 @pytest.mark.parametrize(("old", "new"), sorted(verbs.MEANT.items()))
@@ -114,7 +114,7 @@ def test_an_unknown_verb_is_answered_with_the_nearest(run):
     ],
 )
 def test_a_suggestion_is_near_or_there_is_none(pit, word, near):
-    hint = f"Did you mean `pit {near}`?" if near else "`pit --help` shows the verbs."
+    hint = f"Did you mean `pit {near}`?" if near else "`pit --help` lists the verbs."
     assert pit(word).err.endswith(f"hint: {hint}\n")
 
 
@@ -163,8 +163,8 @@ def test_something_unexpected_is_one_line_and_a_hint(pit, monkeypatch):
 
     assert answer.code == 1
     assert answer.err.splitlines() == [
-        "pit: something unexpected happened: ZeroDivisionError: no luck",
-        "  hint: Set TASKPIT_DEBUG=1 to see where; nothing acknowledged is lost.",
+        "pit: unexpected error: ZeroDivisionError: no luck",
+        "  hint: Set TASKPIT_DEBUG=1 for a traceback. Nothing acknowledged is lost.",
     ]
     monkeypatch.setenv("TASKPIT_DEBUG", "1")
     assert "Traceback" in pit("why", "1").err

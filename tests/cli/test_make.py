@@ -291,7 +291,7 @@ def test_init_writes_the_ignore_rule_of_the_checkout(run, tmp_path):
     assert "git clean -fd" in warned.err
     assert "--git ignore" in warned.err
     answer = run("init", "--git", "ignore")
-    assert "git ignores it from now on: /pit/" in answer.out
+    assert "Git ignores it from now on: /pit/" in answer.out
     assert subprocess.run(["git", "status", "--porcelain"], check=True, capture_output=True, text=True).stdout == ""
     assert "ignores it already" in run("init", "--git", "ignore").out
     assert "git" not in run("init").err

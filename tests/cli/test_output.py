@@ -111,8 +111,8 @@ def test_an_answer_that_cannot_be_written_says_that_the_work_is_done(pit, full, 
     full("stdout")
     assert main(words) == 8
     first, hint = capsys.readouterr().err.splitlines()
-    assert first == "pit: it was done, but its answer could not be written: No space left on device"
-    assert "do not repeat it" in hint
+    assert first == "pit: the command succeeded, but its output could not be written: No space left on device"
+    assert "do not repeat the command" in hint
     assert len(list(cards(Queue.open("pit").store))) == 1
 
 

@@ -13,7 +13,7 @@ from taskpit.store.files import FileStore
 def test_note(pit):
     pit("add", "x")
 
-    assert pit("note", "1", "look in the vault").out == "noted beside 0001\n"
+    assert pit("note", "1", "look in the vault").out == "noted at 0001\n"
     assert pit("note", "1", "--as", "bob", "-", "--json", stdin="more").data == {"id": "0001", "note": "more"}
     notes = pit("show", "1", "--json").data["notes"]
     assert "me: look in the vault" in notes
@@ -204,7 +204,7 @@ def test_what_is_given_back_after_it_was_cancelled_is_cancelled(pit, verb):
     """It was ready, and the next worker began with it."""
     pit("add", "x")
     pit("claim", "--as", "other")
-    assert pit("cancel", "1").out == "0001: its worker is asked to stop\n"
+    assert pit("cancel", "1").out == "0001: its worker was asked to stop\n"
 
     assert "0001 is cancelled" in pit(*verb, "--as", "other").out
     assert pit("show", "1", "--json").data["result"]["verdict"] == "cancelled"
@@ -236,7 +236,7 @@ def test_what_is_freed_after_it_was_cancelled_runs(pit):
 
 
 def test_cancel_of_what_is_given_back_just_then_cancels_it(pit, monkeypatch):
-    """That its worker is asked to stop was said, and nobody was there to hear it."""
+    """The reply was that its worker was asked to stop, although it had none."""
     pit("add", "x")
     pit("add", "y")
     pit("claim", "1", "--as", "other")

@@ -93,7 +93,7 @@ def test_a_request_to_stop_is_what_was_done_last(pit, task):
     """The task before it is left alone; what was asked to stop is taken back once it has stopped."""
     pit("claim", "1", "--as", "bob")
     pit("add", "two")
-    assert pit("cancel", "1", "not needed").out == "0001: its worker is asked to stop\n"
+    assert pit("cancel", "1", "not needed").out == "0001: its worker was asked to stop\n"
     early = pit("undo")
     assert early.code == 6
     assert "0001 was asked to stop" in early.err

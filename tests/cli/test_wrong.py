@@ -260,7 +260,7 @@ def test_a_pool_that_did_nothing_says_where_to_look(pit):
 
     assert answer.code == 0
     assert answer.out.splitlines()[-3:] == [
-        "1 ready, but none for this pool: big, or with other tags. `pit why ID` says more.",
+        "1 ready, but none for this pool: they are big or have other tags. `pit why ID` explains.",
         "1 needs you: `pit status` says what for.",
         "1 waiting: `pit list` says what for.",
     ]

@@ -107,13 +107,13 @@ def test_a_folder_that_leads_there_is_trusted_by_that_with_nothing_else(pit, the
     assert "trusted" not in pit(line)
     hooks = tmp_path / "far/.taskpit/config.toml"
     hooks.write_text('[hooks]\ndone = "curl evil"\n')
-    assert "it brings address address, hook done" in pit(line)
+    assert "it contains address address, hook done" in pit(line)
     pit("-C far trust --yes")
     assert "trusted" not in pit(line)
     hooks.write_text('[hooks]\ndone = "true"\n')
     monkeypatch.setenv("TASKPIT_RUN_DIR", "/somewhere")
-    assert "is not trusted" in pit(line)
-    assert "is not trusted" in pit(line.replace("far", "new"))
+    assert "have not trusted" in pit(line)
+    assert "have not trusted" in pit(line.replace("far", "new"))
     assert not any(trust.is_given(str(tmp_path / name)) for name in ("far", "new"))
 
 

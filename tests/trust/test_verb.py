@@ -148,10 +148,10 @@ def test_what_a_folder_brings_is_asked_about_even_when_it_is_adopted(clone):
     (clone.pit / ".taskpit/layout").unlink()
     answer = clone("init", clone.pit)
     assert answer.code == 0
-    assert "is not trusted" in answer.err
+    assert "have not trusted" in answer.err
     assert "preset claude" in answer.err
     assert clone("trust").code == 9
-    assert "is not trusted" in clone("init", clone.pit).err  # and again, now that it is a queue already
+    assert "have not trusted" in clone("init", clone.pit).err  # and again, now that it is a queue already
 
 
 #: What a folder may bring that `pit init` adopts: a file with a task, or of which one is made.
@@ -176,8 +176,8 @@ def test_tasks_that_a_folder_brings_are_asked_about_when_it_is_adopted(project, 
     project.write(name, text.format(check=project.mark("check")), root)
     answer = run("init", root, "--layout", layout, env=env)
     assert answer.code == 0, answer.err
-    assert "is not trusted to run or connect to anything: it brings tasks, whose checks are commands" in answer.err
-    assert "trust` shows what it can run and asks" in answer.err
+    assert "yet: it contains tasks, whose checks are commands" in answer.err
+    assert "trust` shows what it would run, and asks" in answer.err
     assert run("-C", root, "trust", env=env).code == 9
     assert project.marked == []
     assert run("-C", root, "trust", "--yes", env=env).code == 0

@@ -83,7 +83,7 @@ def test_cancelling_needs_a_second_key_and_no_reason(drive, full):
         assert full.card("0007").state is State.FAILED
         await board.press("4", "x", "enter")  # another's claim: asked to stop, not torn away
         assert full.card("0005").state is State.CLAIMED
-        assert "0005: its worker is asked to stop" in board.toasts
+        assert "0005: its worker was asked to stop" in board.toasts
         await board.press("down", "x", "enter")  # one's own
         assert full.card("0006").state is State.FAILED
 
@@ -136,7 +136,7 @@ def test_a_word_for_the_agent_that_works(drive, full):
         await board.press("4", "s")
         await board.write("mind the gap")
         await board.press("enter")
-        assert any("0005: no agent works on it: the next attempt reads it" in toast for toast in board.toasts)
+        assert any("0005: no agent is working on it; the next attempt will read it" in toast for toast in board.toasts)
         assert "told: mind the gap" in full.card("0005").notes
 
     drive(full, act)

@@ -113,7 +113,7 @@ def test_what_was_done_last_is_undone(queue, board, one):
 
 def test_whoever_works_is_asked_to_stop(queue, board, one):
     claim = queue.claim("snake", ids=[one])[0]
-    assert act(board, one, "cancel") == (200, "0001: its worker is asked to stop")
+    assert act(board, one, "cancel") == (200, "0001: its worker was asked to stop")
     assert queue.renew(claim) is Said.CANCEL
 
 
@@ -146,7 +146,10 @@ def test_a_note(queue, board, one):
 
 
 def test_a_word_for_the_agent_that_works(queue, board, one, tmp_path, monkeypatch):
-    assert act(board, one, "tell", text="blue") == (200, "0001: no agent works on it: the next attempt reads it")
+    assert act(board, one, "tell", text="blue") == (
+        200,
+        "0001: no agent is working on it; the next attempt will read it",
+    )
     assert 'formaction="/task/0001/tell"' in board.get(f"/task/{one}").text
     claim = queue.claim("snake", ids=[one])[0]
     monkeypatch.setattr("taskpit.run.run_directory.directory_for", lambda *_: str(tmp_path))

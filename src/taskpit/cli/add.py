@@ -23,20 +23,20 @@ from taskpit.workers import run_around
 @takes(
     arg("DIR", "the folder that holds the tasks, or an address", dest="path", nargs="?"),
     arg("--layout NAME", "how it is laid out (default: as it looks, else pit)"),
-    arg("--template NAME", "with a crew to begin with: snakepit or builder-reviewer"),
+    arg("--template NAME", "also write a crew: snakepit or builder-reviewer"),
     arg(
         "--git",
-        "in a git checkout: write an ignore rule, have it tracked, leave it, or ask on a terminal (default)",
+        "in a git checkout: ignore the queue, track it, leave it, or ask on a terminal (default)",
         choices=("ignore", "track", "leave", "ask"),
         default="ask",
     ),
-    arg("--address URL", "the folder leads to this queue: in a database, or behind a gateway"),
+    arg("--address URL", "make a folder that refers to a queue elsewhere: a database, or a server"),
     arg("--set KEY=VALUE", "a setting of a queue in a database", action="append"),
-    arg("--dry-run", "of a queue in a database: only print the SQL that would make it or bring it up to date"),
+    arg("--dry-run", "for a queue in a database: only print the SQL that would create or upgrade it"),
 )
 def _init(args: Args, context: Context) -> Reply:
-    """Make a folder a queue. What is there already is left alone, so it can be repeated at any time.
-    Without DIR: the queue in this folder if there is one, else a new folder `pit`.
+    """Make a folder a queue. Existing files are left alone, so you can repeat it at any time.
+    Without DIR it is the queue in this folder, or else a new folder `pit`.
 
     pit init
     pit init work/queue --layout pit
@@ -48,7 +48,10 @@ def _init(args: Args, context: Context) -> Reply:
     if "://" in address or args.address:
         return _init_elsewhere(address, args, context)
     if args.dry_run:
-        raise Usage("--dry-run is for queues in a database", hint="Making a folder a queue leaves what is there alone.")
+        raise Usage(
+            "--dry-run is for queues in a database",
+            hint="For a folder leave it out: `pit init` changes no existing file.",
+        )
     if args.set:
         raise Usage("--set is for queues in a database", hint="A folder has its settings in .taskpit/config.toml.")
     from taskpit.crew.file import template_folder
@@ -112,9 +115,8 @@ def _tell_untrusted(root: str, context: Context) -> None:
         found = [f"{one.kind} {os.path.basename(one.name)}" for one in trust.starts(root)]
         found += ["tasks, whose checks are commands"] if brings_tasks(root) else []
         context.warn(
-            f"{root} is not trusted to run or connect to anything: "
-            + (f"it brings {', '.join(found)}" if found else why),
-            hint=f"`{_called(root, context)} trust` shows what it can run and asks.",
+            f"you have not trusted {root} yet: " + (f"it contains {', '.join(found)}" if found else why),
+            hint=f"`{_called(root, context)} trust` shows what it would run, and asks.",
         )
 
 
@@ -153,8 +155,8 @@ def _init_remote(address: str, args: Args, context: Context) -> Reply:
     from taskpit.store.http.client import HttpStore
 
     if args.set or not args.address:
-        hint = "`pit init DIR --address URL` makes a folder that leads there; or put the address into TASKPIT_DIR."
-        raise Usage("a queue behind a gateway is made, and has its settings, where it is", hint=hint)
+        hint = "`pit init DIR --address URL` makes a folder that refers to it; or set TASKPIT_DIR to the address."
+        raise Usage("a queue behind a server is created and configured there", hint=hint)
     queue = Queue.open(address, context.env)
     try:
         store = queue.store
@@ -183,7 +185,7 @@ def _init_database(address: str, args: Args, context: Context) -> Reply:
             settings[key.strip()] = value
     if args.dry_run:
         versions, sql = upgrade_script(address)
-        message = sql if versions else "the queue is up to date; nothing to do"
+        message = sql if versions else "The queue is up to date; nothing to do."
         return Reply(data={"versions": versions, "sql": sql}, text=message)
     made = init_database(address, settings)
     queue = Queue.open(address, context.env)
@@ -216,7 +218,7 @@ def _init_pointer(shown: str, leave: Callable[..., None], args: Args, context: C
     stays = _trusted_look(root, context) is not None
     leave(root, trusted=stays or not (brings or run_around(context.env)))
     _tell_untrusted(root, context)
-    return Reply(data={"path": root, "leads_to": shown}, text=f"{root} leads to {shown}")
+    return Reply(data={"path": root, "leads_to": shown}, text=f"{root} refers to {shown}")
 
 
 def _ignored(root: str, rule: str, wish: str, context: Context) -> str:
@@ -224,7 +226,7 @@ def _ignored(root: str, rule: str, wish: str, context: Context) -> str:
     if wish == "ask" and _settled(root):
         return ""
     if wish == "ask" and sys.stdin.isatty() and sys.stdout.isatty() and not context.json:
-        context.tell("This folder lies in a git checkout. Keep its files out of commits? [Y/n] ")
+        context.tell("This folder is inside a git checkout. Keep its files out of commits? [Y/n] ")
         wish = "leave" if sys.stdin.readline().strip().lower() in ("n", "no") else "ignore"
     if wish == "track":
         return _track(root, context)
@@ -233,8 +235,8 @@ def _ignored(root: str, rule: str, wish: str, context: Context) -> str:
         if text:
             return text
     context.warn(
-        "this folder lies in a git checkout: `git clean -fd` (once ignored, `-x`) deletes it with all tasks",
-        hint=f"`pit init --git ignore` writes the rule {rule} to .git/info/exclude, for this checkout alone.",
+        "this queue is inside a git checkout: `git clean -fd` would delete it with all tasks",
+        hint=f"`pit init --git ignore` adds {rule} to .git/info/exclude; then only `git clean -x` deletes it.",
     )
     return ""
 
@@ -257,7 +259,7 @@ def _track(root: str, context: Context) -> str:
         fs.write(f"{root}/{CONFIG}", "\n".join([*missing, settings]).encode())
     if before is not None:
         trust.carry_over(before, root)
-    return "git tracks its tasks and results from now on; new ids are random, so that branches agree: commit the folder"
+    return "Git tracks its tasks and results from now on, and new ids are random, to agree across branches. Commit it."
 
 
 #: Seconds that git may take to say where its rules are.
@@ -305,11 +307,11 @@ def _exclude(root: str, rule: str) -> str:
         if os.path.islink(info):  # an unpacked checkout may have any file there
             return ""
         if fs.exists(path) and rule.encode() in fs.read(path, trust.LARGEST)[0].splitlines():
-            return f"git ignores it already: {rule} in {path}"
+            return f"Git ignores it already: {rule} in {path}"
         fs.append(path, f"{rule}\n".encode())
     except (OSError, GitTrouble, ValueError):
         return ""
-    return f"git ignores it from now on: {rule} in {path}"
+    return f"Git ignores it from now on: {rule} in {path}"
 
 
 def _ignore_rule(root: str) -> str | None:
@@ -327,27 +329,27 @@ def _ignore_rule(root: str) -> str | None:
 
 
 ADD_ARGS = (
-    arg("--id ID", "an id of your own (default: the next number)"),
+    arg("--id ID", "choose the id (default: the next number)"),
     *either(
-        arg("--body TEXT", "what is to be done, at any length"),
+        arg("--body TEXT", "the task in detail, at any length"),
         arg("-F --file FILE", "read the body from a file; - is standard input"),
     ),
     *TASK_ARGS,
-    arg("--big", "too large for one sitting: a planner splits it"),
-    arg("--race N", "so many racers work on it, or these agents; the first done wins"),
+    arg("--big", "a planner splits it, because it is too large for one run"),
+    arg("--race N", "run N agents, or the named ones, on it; the first one done wins"),
     arg("--set KEY=VALUE", "a further field; may be repeated", action="append"),
-    arg("--by W", "who asks for it (default: TASKPIT_AS, else user@host)"),
+    arg("--by W", "the person or worker that asks for it (default: TASKPIT_AS, else user@host)"),
 )
 
 
 @takes(
     arg("TITLE", "one line", nargs="?"),
-    arg("FIELD=VALUE", "with --from: what its template asks for", dest="fields", nargs="*"),
-    arg("--from NAME", "the tasks of templates/NAME.md in the queue", dest="template"),
+    arg("FIELD=VALUE", "with --from: a value for the template", dest="fields", nargs="*"),
+    arg("--from NAME", "add the tasks of templates/NAME.md in the queue", dest="template"),
     *ADD_ARGS,
 )
 def _add(args: Args, context: Context) -> Reply:
-    """Put a task into the queue and print its id. The same id with the same content again is fine;
+    """Add a task to the queue and print its id. Adding the same id with the same content again is fine;
     with other content it is refused.
 
     pit add 'Fix the login' --check 'make test' --priority 5 --tag web
@@ -359,7 +361,7 @@ def _add(args: Args, context: Context) -> Reply:
     if args.title is None:
         raise Usage("missing: TITLE", hint="For example: `pit add 'Fix the login' --check 'make test'`.")
     if args.fields:
-        raise Usage(f"too many words: {' '.join(args.fields)}", hint="Put quotes around what belongs together.")
+        raise Usage(f"too many words: {' '.join(args.fields)}", hint="Put quotes around words that belong together.")
     task = asked_for(args, context)
     task_id, said = context.queue.put([task])[0]
     tell_by(args, context, [(task_id, said)])

@@ -19,29 +19,27 @@ from taskpit.web.shared import BoardThreads
 
 WEB_ARGS = (
     arg("--port N", "where to listen (default: 7480, or any that is free)", type=a_port, default=0, group="with --web"),
-    arg(
-        "--host H", "another address; others can then reach it (see --expose)", default="127.0.0.1", group="with --web"
-    ),
-    arg("--expose", "yes, others shall reach it; needs a token of your own", group="with --web"),
-    token_option("what the link must contain", group="with --web"),
+    arg("--host H", "the address to listen on; other machines need --expose", default="127.0.0.1", group="with --web"),
+    arg("--expose", "allow access from other machines (requires --token-file)", group="with --web"),
+    token_option("the secret in the link", group="with --web"),
     arg("--open", "open it in the browser", group="with --web"),
 )
 
 
 @takes(
-    arg("--web", "in the browser instead of the terminal"),
-    arg("--all", "every queue you made or trusted here, on one board"),
-    arg("--read-only", "only look: nothing can be changed there"),
-    arg("--light", "begin with light colours (the key t changes them)"),
+    arg("--web", "open it in the browser"),
+    arg("--all", "every queue that you made or trusted on this machine"),
+    arg("--read-only", "allow no changes"),
+    arg("--light", "start with light colours (the key t switches)"),
     AS,
     *WEB_ARGS,
 )
 def _board(args: Args, context: Context) -> Reply:
-    """The board, live: what needs you, what is ready, waits, runs, is done; look at a task, add, answer, edit,
-    block, retry, cancel. In the terminal `?` shows every key.
-    With --web it is in the browser, with agents and plots: it prints a link with a secret in it and serves this
-    machine only, until Ctrl-C. /metrics has numbers for Prometheus (with the secret: Authorization: Bearer),
-    /healthz says whether it is well.
+    """Open the live board: see every task, and add, answer, edit, block, retry or cancel tasks. In the terminal
+    `?` shows every key.
+    With --web the board is in the browser, with agents and plots. It prints a link that contains a secret and serves
+    this machine only, until Ctrl-C. /metrics has metrics for Prometheus (Authorization: Bearer with the secret),
+    /healthz reports its health.
 
     pit board
     pit board --all
@@ -52,20 +50,22 @@ def _board(args: Args, context: Context) -> Reply:
     if args.web:
         return run(args, context)
     if args.port or args.expose or args.token_file or args.open:
-        raise Usage("--port, --host, --expose, --token and --open are for a board in the browser", hint="Add --web.")
+        raise Usage(
+            "--port, --host, --expose, --token-file and --open are for the board in the browser", hint="Add --web."
+        )
     if not args.all:
         context.find()  # without a queue there is nothing to look at, terminal or not
     if context.json or not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
         raise Invalid(
-            "the board needs a terminal to be looked at",
-            hint="For programs there is `pit list --json`, for pipes `pit status -f`.",
+            "the board needs a terminal",
+            hint="Use `pit list --json` in programs and `pit status -f` in pipes.",
         )
     try:
         import taskpit.tui.app  # noqa: F401 - whether it is there
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in ("textual", "rich"):
             raise
-        text = "the terminal board needs a part that is not installed"
+        text = "the terminal board needs Textual, which is not installed"
         raise MissingExtra(text, hint=f"{install_hint('tui')}, or use `pit status -f`.") from None
     if args.all:
         _all_queues(args, context)
@@ -114,7 +114,7 @@ def _light(args: Args, context: Context) -> bool:
 
 def _edit(context: Context, worker: str, task_id: str) -> str:
     change = by_hand(context.queue, task_id, context.env)
-    return edit(context.queue, task_id, worker, change) if change else "nothing was changed"
+    return edit(context.queue, task_id, worker, change) if change else "Nothing was changed."
 
 
 def _crew(context: Context) -> Callable[[], list[MemberRow]] | None:

@@ -19,7 +19,7 @@ FOR_EVER = float("inf")
 
 LEASE = arg(
     "--lease 30m",
-    "how long it is yours unless renewed (default: the queue's: 15m; of an activity 1h, a person's 8h)",
+    "how long it is yours unless you renew it (default: 15m; for an activity 1h, for a person 8h)",
     type=a_duration,
     default=0.0,
 )
@@ -33,23 +33,23 @@ def _patience(text: str) -> float:
 
 
 @takes(
-    arg("ID", "this one and no other", nargs="?"),
+    arg("ID", "the task to take (default: the next one)", nargs="?"),
     AS,
     LEASE,
-    arg("--human", "a person claims: for what agents may not do"),
+    arg("--human", "claim as a person (for tasks that agents may not take)"),
     arg(
         "--wait 10s",
-        "wait for one this long; without a time, for ever",
+        "wait this long for a task; without a time, until there is one",
         nargs="?",
         type=_patience,
         const=FOR_EVER,
         default=0.0,
     ),
-    arg("--tag T", "only with this tag; repeated: with one of them", action="append"),
+    arg("--tag T", "only tasks with this tag, or one of several", action="append"),
 )
 def _claim(args: Args, context: Context) -> Reply:
-    """Take the next task, or the named one. Exits 3 if there is nothing to take or the named task may not be taken
-    yet, 4 if another worker has it, 6 if it is over. Claiming what is yours already renews it.
+    """Take the next task, or the named one. Exit code 3: there is no task to take, or the named one has to wait;
+    4: another worker has it; 6: it is finished. Claiming your own task renews its lease.
 
     pit claim --as worker-1 --lease 1h
     pit claim 0007
@@ -116,7 +116,7 @@ def _renew(args: Args, context: Context) -> Reply:
         if said is Said.LOST:
             raise errors.Lost(f"{task_id} is no longer yours", hint=f"See `pit why {task_id}`.", id=task_id)
         if said is Said.CANCEL:
-            context.warn(f"you are asked to stop working on {task_id}", hint=f"`pit cancel {task_id}{mine}` ends it.")
+            context.warn(f"stop working on {task_id}: it was cancelled", hint=f"`pit cancel {task_id}{mine}` ends it.")
         facts = {"id": task_id, "lease_seconds": lease, "stop": said is Said.CANCEL}
         return facts, f"{task_id} is yours for another {say_duration(lease)}"
 

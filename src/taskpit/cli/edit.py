@@ -33,14 +33,14 @@ NOTE = "#! "
         arg("-F --file FILE", "read the body from a file; - is standard input"),
     ),
     *TASK_ARGS,
-    arg("--add-tag T", "one more tag; may be repeated", action="append"),
-    arg("--remove-tag T", "without this tag; may be repeated", action="append"),
+    arg("--add-tag T", "add a tag; may be repeated", action="append"),
+    arg("--remove-tag T", "remove a tag; may be repeated", action="append"),
     arg("--big", "whether a planner splits it", action=argparse.BooleanOptionalAction),
     arg("--set KEY=VALUE", "a further field; may be repeated", action="append"),
     AS,
 )
 def _edit(args: Args, context: Context) -> Reply:
-    """Change a task that no worker has. An option replaces what was there; an empty one ('') clears it.
+    """Change a task that no worker has. An option replaces the old value; an empty one ('') clears it.
     Without options, on a terminal, the task is opened in $VISUAL or $EDITOR.
 
     pit edit 0007 --priority 10 --add-tag urgent
@@ -51,7 +51,7 @@ def _edit(args: Args, context: Context) -> Reply:
     task_id = queue.resolve(args.id)
     around = run_around(context.env)
     if around and task_id in (around.task, around.says):
-        message = f"{task_id} is the task of this very run, which cannot change what is asked of it"
+        message = f"{task_id} is the task of this run, and a run cannot change its own task"
         raise Invalid(
             message, hint=f"`pit ask {task_id} TEXT` asks a person; `pit add` puts in another task.", id=task_id
         )
@@ -62,9 +62,12 @@ def _edit(args: Args, context: Context) -> Reply:
     elif _has_person():
         change = by_hand(queue, task_id, context.env)
     else:
-        raise Usage("nothing to change", hint="Say what: --title, --body, --priority, ... or edit on a terminal.")
+        raise Usage(
+            "nothing to change",
+            hint="Use --title, --body, --priority, ...; on a terminal without options it opens an editor.",
+        )
     if change is None:
-        return Reply(data=card_facts(queue.card(task_id)), text=f"{task_id} is as it was")
+        return Reply(data=card_facts(queue.card(task_id)), text=f"{task_id} is unchanged")
     text = edit(queue, task_id, context.worker(args), change)
     card = queue.card(task_id)
     if card.state is State.READY:
@@ -132,7 +135,7 @@ def by_hand(queue: Queue, task_id: str, env: Mapping[str, str]) -> Callable[[Tas
 
     def change(task: Task) -> Task:
         if layout.dump(task) != before:
-            raise Conflict(f"{task_id} was changed meanwhile", hint=_kept(after, name), id=task_id)
+            raise Conflict(f"{task_id} was changed in the meantime", hint=_kept(after, name), id=task_id)
         return _in_step(task, written, queue.clock.now())
 
     return change

@@ -21,16 +21,16 @@ LONGEST = 32 * 1024 * 1024
 @takes(
     IDS,
     AS,
-    arg("--result FILE", "what came out of it; - is standard input"),
-    arg("--log FILE", "a working log to keep for a while; - is standard input"),
-    arg("--artifact FILE", "a file to keep with the task under its own name; repeated: several", action="append"),
-    arg("--no-check", "don't run the task's check; not in a pool's run"),
-    arg("--not-mine", "end a claim that a living pool runs, as a person"),
+    arg("--result FILE", "the result; - is standard input"),
+    arg("--log FILE", "a log to keep for a while; - is standard input"),
+    arg("--artifact FILE", "a file to keep with the task; may be repeated", action="append"),
+    arg("--no-check", "do not run the check (for people, not in a pool's run)"),
+    arg("--not-mine", "end another worker's claim, although its pool is alive (for people)"),
 )
 def _done(args: Args, context: Context) -> Reply:
-    """Finish a task: run its check here, then publish the result. If the check is red, exits 7 and the claim
-    stays yours. Doing it twice is fine. In a command that a pool runs, the result is handed in, and the pool
-    runs the check once the command has ended.
+    """Finish a task: run its check here, then publish the result. If the check is red, the exit code is 7 and the
+    claim stays yours. Repeating it is harmless. In a command that a pool runs, the result is handed in, and the
+    pool runs the check when the command has ended.
 
     pit done 0007 --result summary.md
     make report | pit done 0007 --result - --as worker-1
@@ -81,7 +81,7 @@ def _told_done(facts: dict[str, object]) -> str:
     if facts.get("handed_in"):
         return f"{facts['id']} is handed in; the pool checks it when this command ends"
     if facts["state"] != "done":
-        return f"{facts['id']} is not complete yet, but your part is: {facts['held']}"
+        return f"{facts['id']} is not complete yet, but your part is done: {facts['held']}"
     return f"{facts['id']} is done" + (" already" if facts["already"] else "")
 
 
@@ -93,7 +93,7 @@ def _told_done(facts: dict[str, object]) -> str:
     arg("REASON", "what went wrong; - is standard input", dest="text", nargs="?"),
     arg("--reason --error TEXT", "the same as an option", dest="error"),
     arg("--final", "no further attempt, whatever is left"),
-    arg("--log FILE", "a working log to keep for a while"),
+    arg("--log FILE", "a log to keep for a while"),
     AS,
 )
 def _fail(args: Args, context: Context) -> Reply:
@@ -104,7 +104,7 @@ def _fail(args: Args, context: Context) -> Reply:
     pit fail 0007 --reason - < errors.txt
     """
     if args.error is not None and args.text is not None:
-        raise Usage("the reason stands there twice", hint=f"`pit fail {args.id} 'no such column'` is enough.")
+        raise Usage("the reason is given twice", hint=f"`pit fail {args.id} 'no such column'` is enough.")
     args.error = args.error if args.error is not None else args.text
     if args.error is None:
         raise Usage("say what went wrong", hint=f"For example: `pit fail {args.id} 'no such column'`.")
@@ -157,7 +157,10 @@ def _release(args: Args, context: Context) -> Reply:
     ID,
     arg("TITLE", "a child for each", dest="titles", nargs="*"),
     arg("-F --file FILE", "one JSON object a line; - is standard input"),
-    *either(arg("--no-wait", "end the task now: what needs it does not wait"), arg("--wait", "what is done anyway")),
+    *either(
+        arg("--no-wait", "end the task now: what needs it does not wait"),
+        arg("--wait", "wait for the subtasks (default)"),
+    ),
     AS,
 )
 def _split(args: Args, context: Context) -> Reply:

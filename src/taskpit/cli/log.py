@@ -288,12 +288,12 @@ PART_SHOWN = 20
 
 
 @takes(
-    arg("--since T", "a time or so long ago (default: 24h)", default="24h"),
-    arg("--markdown", "as Markdown, with every task"),
+    arg("--since T", "a time, or a duration before now (default: 24h)", default="24h"),
+    arg("--markdown", "print Markdown, with every task"),
 )
 def _report(args: Args, context: Context) -> Reply:
-    """What happened since yesterday, or since a time: what landed, what is done, what needs you, what failed
-    and why, what it cost, and the commands that bring on what waits. The board in the browser has it as a page.
+    """Summarise the last day: landed and finished tasks, tasks that need you, failures with their reasons, the cost,
+    and the commands that help. The board in the browser has the same as a page.
 
     pit report
     pit report --since 12h

@@ -100,7 +100,7 @@ def _globals(words: list[str]) -> tuple[dict[str, str], list[str]]:
         else:
             raise Usage(
                 "-C needs a folder after it" if word == "-C" else f"there is no option {word}",
-                hint="`pit --help` shows what there is.",
+                hint="`pit --help` lists the verbs.",
             )
     return given, rest
 
@@ -118,7 +118,7 @@ def _answer(given: dict[str, str], rest: list[str], context: Context) -> Reply:
     verb = verbs.find(rest[0])
     if verb is None:
         near = verbs.suggest(rest[0])
-        hint = f"Did you mean `pit {near}`?" if near else "`pit --help` shows the verbs."
+        hint = f"Did you mean `pit {near}`?" if near else "`pit --help` lists the verbs."
         raise Usage(f"there is no verb {rest[0]!r}", hint=hint, suggestion=near)
     words = [*rest[1:], "--help"] if "help" in given else rest[1:]
     access.need_verb(verb.name, context.env)
@@ -135,7 +135,7 @@ def _answer(given: dict[str, str], rest: list[str], context: Context) -> Reply:
 def _where_to_look(rest: list[str]) -> str:
     """The next step where nobody knows a better one."""
     verb = verbs.find(verbs.meant(rest)[0]) if rest else None
-    return f"`pit {verb.name} --help` shows what it takes." if verb else "`pit --help` shows what there is."
+    return f"`pit {verb.name} --help` shows its arguments." if verb else "`pit --help` lists the verbs."
 
 
 def _row(verb: verbs.Verb) -> dict[str, object]:
@@ -145,19 +145,19 @@ def _row(verb: verbs.Verb) -> dict[str, object]:
 def _overview() -> str:
     """What people use daily, with an example each: it fits a screen."""
     daily = [verb for verb in verbs.VERBS if verb.example]
-    lines = ["usage: pit [-C DIR] [--json] VERB ...", "", "A task queue that is a folder."]
+    lines = ["usage: pit [-C DIR] [--json] VERB ...", "", "A task queue in a folder, for people and coding agents."]
     for group in verbs.GROUPS:
         mine = [verb for verb in daily if verb.group == group]
         lines += [output.paint("bold", group)] if mine else []
         for verb in mine:
-            lines.append(f"  {verb.name:<8} {verb.summary:<37} {output.paint('dim', verb.example)}")
-    others = len(verbs.VERBS) - len(daily)
+            lines.append(f"  {verb.name:<8} {verb.summary:<29} {output.paint('dim', verb.example)}")
+    others = sum(verb.group != verbs.LAYOUT_GROUP for verb in verbs.VERBS) - len(daily)
     return "\n".join(
         [
             *lines,
             "",
-            f"`pit VERB --help` says more, `pit help all` shows the other {others} verbs.",
-            "The queue is the nearest one upwards; -C or TASKPIT_DIR names another, TASKPIT_AS the worker.",
+            f"`pit VERB --help` explains a verb, and `pit help all` lists the other {others}.",
+            "The queue is the nearest one above this folder, -C DIR or TASKPIT_DIR.",
         ]
     )
 
@@ -166,7 +166,7 @@ def _all_verbs(context: Context) -> str:
     """Every verb; those of a layout only in a queue of that layout."""
     lines: list[str] = []
     for group in verbs.GROUPS:
-        if group == "work items" and _layout(context) != "activities":
+        if group == verbs.LAYOUT_GROUP and _layout(context) != "activities":
             continue
         lines.append(output.paint("bold", group))
         for verb in verbs.VERBS:
@@ -174,7 +174,7 @@ def _all_verbs(context: Context) -> str:
                 also = output.paint("dim", f"  ({', '.join(verb.aliases)})") if verb.aliases else ""
                 lines.append(f"  {verb.name:<12}{verb.summary}{also}")
         lines.append("")
-    return "\n".join([*lines, "`pit VERB --help` says more and shows an example."])
+    return "\n".join([*lines, "`pit VERB --help` explains a verb and shows an example."])
 
 
 def _layout(context: Context) -> str:
@@ -196,8 +196,10 @@ def _say(reply: Reply, context: Context) -> None:
         raise
     except OSError as error:
         _silence()
-        message = f"it was done, but its answer could not be written: {error.strerror or error}"
-        raise Unwritten(message, hint="`pit list` and `pit log` show it; make room, and do not repeat it.") from error
+        message = f"the command succeeded, but its output could not be written: {error.strerror or error}"
+        raise Unwritten(
+            message, hint="Make room, and do not repeat the command; `pit log` shows what it did."
+        ) from error
 
 
 def _report(error: errors.TaskpitError, screen: output.Screen, *, as_json: bool) -> None:
@@ -227,8 +229,8 @@ def _unexpected(error: Exception) -> errors.TaskpitError:
         import traceback
 
         traceback.print_exception(error)
-    text = f"something unexpected happened: {type(error).__name__}: {error}"
-    return errors.TaskpitError(text, hint="Set TASKPIT_DEBUG=1 to see where; nothing acknowledged is lost.")
+    text = f"unexpected error: {type(error).__name__}: {error}"
+    return errors.TaskpitError(text, hint="Set TASKPIT_DEBUG=1 for a traceback. Nothing acknowledged is lost.")
 
 
 def _open_streams() -> None:

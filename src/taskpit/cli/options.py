@@ -35,7 +35,7 @@ def a_duration(text: str) -> float:
     """The same, more than none."""
     seconds = an_age(text)
     if seconds <= 0:
-        raise refusal(f"{text!r} is no time at all; write 30s, 15m or 1h30m")
+        raise refusal(f"{text!r} is not a duration above zero; write 30s, 15m or 1h30m")
     return seconds
 
 
@@ -96,20 +96,20 @@ def words(given: list[str] | None) -> tuple[str, ...]:
 def only_tags(given: list[str] | None, option: str = "--tag") -> tuple[str, ...]:
     """The tags that limit what is taken or shown. An empty one, as of an unset variable, would limit nothing."""
     if given and not words(given):
-        raise Usage(f"{option} is empty", hint="Leave it out if every tag will do.")
+        raise Usage(f"{option} is empty", hint="Leave it out for any tag.")
     return words(given)
 
 
 #: Arguments of many verbs; `reason_words` also takes the reason from behind the ids.
-ID = arg("ID", "task id, or an unambiguous beginning of one")
-IDS = arg("ID", f"{ID[1]}; several may be given", dest="ids", nargs="+")
-REASON = arg("--reason TEXT", "why; several words may also stand behind the ids, in quotes; - is standard input")
-AS = arg("--as W", "worker name (default: TASKPIT_AS, else user@host)", dest="worker")
+ID = arg("ID", "task id, its number, or an unambiguous beginning")
+IDS = arg("ID", f"{ID[1]}; may be repeated", dest="ids", nargs="+")
+REASON = arg("--reason TEXT", "the reason; you can also write it after the ids, in quotes; - is standard input")
+AS = arg("--as W", "your name as a worker (default: TASKPIT_AS, else user@host)", dest="worker")
 
 
 def token_option(about: str, **more: str) -> Arg:
     """`--token-file FILE`. Never the token itself: every user of the machine can read a command line."""
-    return arg("--token-file FILE", f"{about}, in this file (default: TASKPIT_TOKEN, else a new one)", **more)
+    return arg("--token-file FILE", f"a file with {about} (default: TASKPIT_TOKEN, else a new one)", **more)
 
 
 def given_token(args: Args, context: Context) -> str:
@@ -180,14 +180,14 @@ def read_input(path: str, limit: int) -> bytes:
             with open(path, "rb") as file:
                 data = file.read(limit + 1)
     except FileNotFoundError:
-        hint = "Check the name; a path is read from the folder you are in."
+        hint = "Check the name; paths are relative to the current folder."
         raise errors.NotFound(f"there is no file {path}", hint=hint, path=path) from None
     except OSError as error:
         raise errors.Invalid(f"{path} cannot be read: {error.strerror}", path=path) from None
     if len(data) > limit:
         raise errors.TooLarge(
             f"{'the input' if path == '-' else path} is larger than {limit} bytes",
-            hint="Put the long part into a file of its own and name it in the task.",
+            hint="Keep the long part in a file, and name that file in the task.",
             path=path,
         )
     return data

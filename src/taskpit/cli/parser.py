@@ -13,11 +13,11 @@ from taskpit.cli.context import Arg, Usage
 COMMON: tuple[Arg, ...] = (
     (
         "-C DIR",
-        "the queue, or a folder below it",
+        "the queue, or a folder in it",
         {"dest": "directory", "default": argparse.SUPPRESS, "group": "every verb"},
     ),
-    ("--json", "one JSON envelope on standard output", {"default": argparse.SUPPRESS, "group": "every verb"}),
-    ("-h --help", "show this and end", {"action": "help", "group": "every verb"}),
+    ("--json", "print one JSON object", {"default": argparse.SUPPRESS, "group": "every verb"}),
+    ("-h --help", "show this help", {"action": "help", "group": "every verb"}),
 )
 
 
@@ -55,7 +55,7 @@ class _Parser(argparse.ArgumentParser):
             near = get_close_matches(option.lstrip("-"), names, n=1)
             return f"there is no option {option}", f"Did you mean {names[near[0]]}?" if near else ""
         if what == "unrecognized arguments" and not which.startswith("-"):
-            return f"too many words: {which}", "Put quotes around what belongs together."
+            return f"too many words: {which}", "Put quotes around words that belong together."
         if what == "unrecognized arguments":
             return f"there is no option {which}", ""
         if what == "the following arguments are required":

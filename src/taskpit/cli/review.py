@@ -24,25 +24,25 @@ QUOTED = 20
 
 
 @takes(
-    arg("ID", "a task; its number or the beginning of its id is enough", nargs="?"),
+    arg("ID", "the task; without it, list the changes that wait for review", nargs="?"),
     *either(
-        arg("--approve", "it may land, and does if it can"),
-        arg("--send-back TEXT", "what should be different; - is standard input"),
-        arg("--take-over", "go on with it yourself"),
+        arg("--approve", "land it, if it still can"),
+        arg("--send-back TEXT", "return it to its agent with this text; - is standard input"),
+        arg("--take-over", "continue it yourself, on a branch"),
     ),
-    arg("--comment FILE:LINE:TEXT", "with --send-back; repeatable", action="append"),
-    arg("--commit C", "with --approve: only if this is the candidate", default=""),
+    arg("--comment FILE:LINE:TEXT", "with --send-back: a comment on a line; may be repeated", action="append"),
+    arg("--commit C", "with --approve: only if the candidate is still this commit", default=""),
     arg(
         "--despite REASON",
-        "with --approve: secret, conflict, link, starter or attributes, if the review asks about it; repeatable",
+        "with --approve: approve although the review asks about secret, conflict, link, starter or attributes",
         action="append",
     ),
     AS,
 )
 def _review(args: Args, context: Context) -> Reply:
-    """Without ID: what waits for a look. With ID: what was asked, what the check showed, and the diff.
-    --approve lands exactly what was shown. --send-back gives it to the same agent again, with your words in its
-    task. --take-over makes it yours: the change is on a branch pit/ID, the task is claimed by you.
+    """Without ID, list the changes that wait for review. With ID, show the task, the output of the check, and the diff.
+    --approve lands exactly the change that was shown. --send-back returns it to the same agent, with your text.
+    --take-over gives it to you: the change is on a branch pit/ID, and you have claimed the task.
 
     pit review
     pit review 7

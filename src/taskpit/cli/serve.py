@@ -119,7 +119,7 @@ def _token(args: Args, context: Context) -> Reply:
 def _tokens(context: Context) -> Tokens:
     info = context.queue.store.info()
     if info.kind == "remote":
-        raise errors.Invalid("tokens are made where the queue is, not through its gateway", hint="Run it there.")
+        raise errors.Invalid("tokens are created on the server, not through it", hint="Run it there.")
     fs.make_dir(f"{info.papers}/.taskpit")
     return Tokens(info.papers, context.queue.clock)
 
@@ -136,11 +136,11 @@ def _facts(grant: Grant) -> dict[str, object]:
 
 def _listed(grants: list[Grant], context: Context) -> str:
     if not grants:
-        return "there are no tokens"
+        return "No tokens."
     now, lines = context.queue.clock.now(), []
     for grant in grants:
         over = bool(grant.until) and grant.until <= now
-        ends = "over" if over else f"for another {say_duration(grant.until - now)}" if grant.until else "without end"
+        ends = "expired" if over else f"for another {say_duration(grant.until - now)}" if grant.until else "without end"
         tags = f", tags {', '.join(grant.tags)}" if grant.tags else ""
         lines.append(f"{grant.name}  {', '.join(grant.rights)}{tags}, since {iso(grant.created)}, {ends}")
     return "\n".join(lines)
@@ -150,13 +150,13 @@ def _listed(grants: list[Grant], context: Context) -> str:
 
 
 @takes(
-    arg("--as W", "whom calls speak for that name no worker (default: TASKPIT_AS)", dest="worker"),
+    arg("--as W", "default worker for calls that do not name one (default: TASKPIT_AS)", dest="worker"),
     arg("--http", "streamable HTTP instead of standard input and output"),
     arg("--port N", "with --http (default: a free one)", type=a_port),
     arg("--host ADDRESS", "with --http: where to listen (default: 127.0.0.1)"),
     arg("--name NAME", "with --http: a further name it is reached by", action="append"),
-    token_option("with --http: what clients must show"),
-    arg("--expose", "with --http: other machines may reach it; needs a token of your own"),
+    token_option("with --http: the token of clients"),
+    arg("--expose", "with --http: allow access from other machines (requires --token-file)"),
 )
 def _mcp(args: Args, context: Context) -> Reply:
     """Serve this queue to agents over the Model Context Protocol: on standard input and output for the client

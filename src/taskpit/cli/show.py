@@ -64,15 +64,15 @@ def _some(found: Iterator[Card], limit: int, keep: Callable[[Card], bool]) -> tu
 
 @takes(
     arg("--state S", "needs-you, ready, waiting, running, done, failed, cancelled or all", type=a_status, default=None),
-    arg("--ready", "only what may be taken now; the same as --state ready"),
-    arg("--tag T", "only with this tag; repeated: with one of them", action="append"),
-    arg("--worker W", "only what this worker has, or ended"),
-    arg("--priority N", "only of this priority or a higher one", type=a_priority),
-    arg("--since T", "only what was added, claimed or ended since then: 2h, or 2026-01-24T10:00:00Z"),
-    arg("--limit N", f"at most so many; 0 is all (default: {SCREENFUL}; with --json all)", type=a_count),
+    arg("--ready", "only tasks that can be taken now; the same as --state ready"),
+    arg("--tag T", "only tasks with this tag, or one of several", action="append"),
+    arg("--worker W", "only tasks that this worker has or had"),
+    arg("--priority N", "only this priority and higher ones", type=a_priority),
+    arg("--since T", "only tasks that changed since then: 2h, or 2026-01-24T10:00:00Z"),
+    arg("--limit N", f"at most N tasks; 0 is all (default: {SCREENFUL}; with --json all)", type=a_count),
 )
 def _list(args: Args, context: Context) -> Reply:
-    """Tasks and where they stand: ready and waiting ones in the order they will be taken, then the others.
+    """List tasks: ready and waiting ones in the order in which they will be taken, then the others.
 
     pit list
     pit list --ready --tag web
@@ -123,12 +123,12 @@ def _filter(args: Args, context: Context, only: frozenset[Status]) -> tuple[Call
 def _page(queue: Queue, some: list[Card], counts: Mapping[str, int], *, more: bool) -> str:
     strangers = _strangers(queue)
     if not any(counts.values()):
-        return "\n".join(["The queue is empty. Put something in: pit add 'a first task'", *strangers])
+        return "\n".join(["The queue is empty. Add a task: pit add 'a first task'", *strangers])
     lines = [_rows(some)] if some else ["No matching tasks."]
     if more:
         ready = sum(1 for card in some if status_of(card) is Status.READY)
-        free = ", --ready what can be taken" if ready < min(len(some), counts[Status.READY]) else ""
-        lines.append(paint("dim", f"… and more; `--limit 0` shows all{free}, beginning with these {len(some)}."))
+        free = ", --ready those that can be taken" if ready < min(len(some), counts[Status.READY]) else ""
+        lines.append(paint("dim", f"… and more; `--limit 0` shows all{free}."))
     return "\n".join([*lines, "", summary(counts), *strangers])
 
 
@@ -193,13 +193,13 @@ def _rows(some: list[Card]) -> str:
 @takes(
     IDS,
     *either(
-        arg("--log", "what its run prints, or its last run printed, and nothing else"),
-        arg("--artifact NAME", "the bytes of a file that is kept with it, and nothing else"),
+        arg("--log", "only the output of its run, or of its last run"),
+        arg("--artifact NAME", "only the content of a file that is kept with it"),
     ),
 )
 def _show(args: Args, context: Context) -> Reply:
-    """One task with its result, its tries and its notes, and the files that are kept with it.
-    With --json: one task as an object, several as a list of them.
+    """Show a task with its result, attempts, notes and files.
+    With --json one task is an object, and several are a list.
 
     pit show 0001
     pit show 1 2 --json
@@ -231,7 +231,7 @@ def _raw(args: Args, context: Context, ids: list[str]) -> Reply:
         sys.stdout.flush()
         sys.stdout.buffer.write(data)
         return Reply()
-    return Reply(text=plain(data.decode("utf-8", "replace")) or "Nothing was printed yet.")
+    return Reply(text=plain(data.decode("utf-8", "replace")) or "Nothing has been printed yet.")
 
 
 def _tell_missing(queue: Queue, card: Card) -> None:
@@ -240,11 +240,11 @@ def _tell_missing(queue: Queue, card: Card) -> None:
 
     task_id, kept = card.task.id, last_log(card)
     if card.state is not State.CLAIMED and kept:
-        hint = f"Logs are kept for {say_duration(queue.config.compost)}, which the setting `compost` says."
-        raise NotFound(f"what the last run of {task_id} printed was pruned: {kept}", hint=hint, id=task_id)
+        hint = f"Logs are kept for {say_duration(queue.config.compost)}: the setting `compost`."
+        raise NotFound(f"the log of the last run of {task_id} was pruned: {kept}", hint=hint, id=task_id)
     if card.state is State.READY:  # a run that asked, or split its task, names none
-        hint = f"Logs are kept by worker and time; `pit log --task {task_id}` says who had it, and when."
-        raise NotFound(f"{task_id} names no log of its last run", hint=hint, id=task_id)
+        hint = f"Logs are kept by worker and time; `pit log --task {task_id}` shows both."
+        raise NotFound(f"the log of the last run of {task_id} is not known", hint=hint, id=task_id)
 
 
 def _log_of(store: Store, task_id: str) -> Iterator[bytes]:
@@ -271,7 +271,7 @@ def _sheet(card: Card, now: float, kept: Sequence[Artifact]) -> str:
         ("Tries", "\n".join(tries(card.tries))),
         ("Notes", card.notes),
         ("Files", "\n".join(f"{one.name}  {one.size} bytes, sha256 {one.sha256}" for one in kept)),
-        ("Results that came late or were taken back", "\n".join(card.late)),
+        ("Late and withdrawn results", "\n".join(card.late)),
     ]
     for title, text in sections:
         if text.strip():
@@ -291,7 +291,7 @@ def _result_sections(result: Result) -> list[tuple[str, str]]:
 
 @takes(IDS)
 def _why(args: Args, context: Context) -> Reply:
-    """Why a task is where it is: what holds it, what happened to it, what to do.
+    """Explain why a task is not running, its history, and the command that helps.
 
     pit why 0001
     """

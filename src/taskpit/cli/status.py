@@ -42,15 +42,15 @@ DAY_WORDS = ("landed", "done", "failed", "cancelled")
 
 
 @takes(
-    arg("WORK-ITEM", "only this work item, where a queue has them", dest="id", nargs="?"),
-    arg("-f --follow", "go on as things change, until interrupted"),
-    arg("--all", "every queue you made or trusted here, a line each"),
-    arg("--for T", "with -f: end after so long", dest="seconds", type=a_duration),
+    arg("WORK-ITEM", "only this work item, in a queue of activities", dest="id", nargs="?"),
+    arg("-f --follow", "follow changes until interrupted"),
+    arg("--all", "one line for every queue that you made or trusted on this machine"),
+    arg("--for T", "with -f: end after this time", dest="seconds", type=a_duration),
     CONFIG,
 )
 def _status(args: Args, context: Context) -> Reply:
-    """One screen: what needs you, what runs and who runs it, what waits and for what, what the last day brought.
-    With -f the same, live, until Ctrl-C; in a pipe one line per change (with --json an envelope).
+    """Show the queue on one screen: tasks that need you, running and waiting tasks, and the last 24 hours.
+    With -f it stays live until Ctrl-C; in a pipe it prints one line per change (with --json one object).
 
     pit status
     pit status -f
@@ -88,7 +88,7 @@ def _every_queue(context: Context) -> Reply:
     shown = [f"{one.trouble or summary(one.counts)}{usd}" for one, usd in zip(found, cost, strict=True)]
     lines = [f"{pad(one.path, wide)}  {text}" for one, text in zip(found, shown, strict=True)]
     data = [{"path": one.path, "trouble": one.trouble, **one.counts, "usd": one.usd} for one in found]
-    return Reply(data=data, text="\n".join(lines) or "There is no queue that you made or trusted on this machine.")
+    return Reply(data=data, text="\n".join(lines) or "You have not made or trusted any queue on this machine.")
 
 
 def _work_items(context: Context, named: str | None) -> list[dict[str, Any]] | None:
@@ -314,7 +314,7 @@ def screen(overview: Overview, width: int, *, live: bool = False) -> str:
     lines += _part("Failed", _lines(overview.failed, width, "red"))
     lines += _part("Last 24 hours", [*_day_line(overview.last_day), *(f"  {one}" for one in overview.pools)])
     if not any(overview.statuses.values()):
-        lines.append("Put something in: pit add 'a first task'")
+        lines.append("Add a task: pit add 'a first task'")
     return "\n".join(line if line in told and not live else cut(line, width) for line in lines)
 
 
@@ -392,7 +392,7 @@ def _crew_lines(overview: Overview) -> list[str]:
     colours = [("bold", "", COLOURS[row.state], "", "", "", "dim") for row in crew]
     lines = table(("NAME", "ROLE", "STATE", "AGE", "RESTARTS", "TASK", "LAST OUTPUT"), body, colours).splitlines()
     if any(row.wanted for row in crew) and not overview.supervisor:
-        lines.append(paint("red", "the supervisor is gone, so nothing is restarted; `pit crew up` starts it again"))
+        lines.append(paint("red", "The supervisor is gone, so nothing is restarted. `pit crew up` starts it again."))
     return ["", paint("bold", "Crew"), *(f"  {line}" for line in lines)]
 
 

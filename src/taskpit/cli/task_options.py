@@ -14,18 +14,18 @@ from taskpit.queue import Queue
 
 #: The fields of a task that an option says, each with that option; its words may be read by `_READ`.
 TASK_OPTIONS = {
-    "check": arg("--check CMD", "the command that proves it done, run by `pit done` and by workers"),
+    "check": arg("--check CMD", "the command that proves it is done, run by `pit done` and by workers"),
     "priority": arg("--priority N", "higher first, default 0; P0 to P4 mean 40 to 0", type=a_priority),
-    "needs": arg("--needs ID", "a task that must be done before; may be repeated"),
-    "tags": arg("--tag T", "what kind of task it is; may be repeated"),
-    "touches": arg("--touches GLOB", "paths it will change; may be repeated"),
+    "needs": arg("--needs ID", "a task that must be done first; may be repeated"),
+    "tags": arg("--tag T", "a label, to select tasks by; may be repeated"),
+    "touches": arg("--touches GLOB", "paths that it will change; may be repeated"),
     "limits": arg(
         "--limit KEY=N",
-        "something scarce it uses: staging=1 at once, api=10/min, or a key of [limits]; may be repeated",
+        "a shared resource: staging=1 at once, api=10/min, or a key of [limits]; may be repeated",
     ),
-    "parent": arg("--parent ID", "the task it is a part of"),
-    "not_before": arg("--not-before T", "2026-01-24T10:00:00Z or +30m"),
-    "max_attempts": arg("--attempts N", "how many attempts it may have", type=a_count),
+    "parent": arg("--parent ID", "the task that it is part of"),
+    "not_before": arg("--not-before T", "start no earlier than 2026-01-24T10:00:00Z, or +30m"),
+    "max_attempts": arg("--attempts N", "the most attempts", type=a_count),
 }
 #: For verbs that make a task and those that change one.
 TASK_ARGS = (

@@ -19,7 +19,7 @@ def _text(word: str, context: Context) -> str:
 
 @takes(ID, arg("TEXT", "the note; - is standard input"), AS)
 def _note(args: Args, context: Context) -> Reply:
-    """Leave a note beside a task, whatever its state. `pit show` shows the notes.
+    """Add a note to a task, in any state. `pit show` shows the notes.
 
     pit note 0007 'the API key is in the vault'
     pit note 0007 - < findings.txt
@@ -32,9 +32,8 @@ def _note(args: Args, context: Context) -> Reply:
 
 @takes(ID, arg("TEXT", "what to say; - is standard input"), AS)
 def _tell(args: Args, context: Context) -> Reply:
-    """Say something to the agent that works on a task. What becomes of it depends on the agent, and is shown: it
-    reads it after its next step, in the same session before it is finished, or in the next attempt. It is also
-    left as a note beside the task.
+    """Send a message to the agent that works on a task. The reply shows when the agent reads it: after its next
+    step, at the end of this session, or in the next attempt. The message is also kept as a note.
 
     pit tell 0007 'leave the old API alone'
     pit tell 0007 - < more.txt
@@ -60,9 +59,8 @@ def _block(args: Args, context: Context) -> Reply:
 
 @takes(IDS, REASON, AS)
 def _cancel(args: Args, context: Context) -> Reply:
-    """These tasks will not be done. A running task is not torn away: its worker is asked to stop and learns it
-    when it renews. Your own claim ends at once. `pit undo` or `pit retry` takes it back, of a running task as
-    soon as its worker has stopped.
+    """Cancel tasks. The worker of a running task is asked to stop the next time it renews; your own claim ends at
+    once. `pit undo` or `pit retry` reopens the task; if it is running, as soon as its worker has stopped.
 
     pit cancel 0007 'superseded by 0009'
     pit cancel 7 8 --reason 'not needed any more'
@@ -72,8 +70,8 @@ def _cancel(args: Args, context: Context) -> Reply:
 
 @takes(IDS, AS)
 def _retry(args: Args, context: Context) -> Reply:
-    """Run tasks again from scratch, with all their attempts: failed and cancelled ones are reopened,
-    blocked ones and those that wait for a time are released.
+    """Run tasks again from scratch, with all their attempts. Failed and cancelled tasks are reopened;
+    blocked ones, and those that wait for a time, are released.
 
     pit retry 0007
     """
@@ -116,7 +114,7 @@ YES = ("yes", "y", "ok", "go on")
     ID,
     arg(
         "QUESTION",
-        "what a person must say; - is standard input. In a run of the task the ID may be left out",
+        "the question; - is standard input. In a run of the task you can leave out the ID",
         nargs="?",
     ),
     arg("--key KEY", "equal keys are the same question", default=""),
@@ -124,8 +122,8 @@ YES = ("yes", "y", "ok", "go on")
     AS,
 )
 def _ask(args: Args, context: Context) -> Reply:
-    """Put your task back until a person has answered a question. You are free to take another one; the
-    answer will stand in the task. Tasks that ask with the same key are answered together.
+    """Ask a person, and put your task back until there is an answer. You are free to take another task; the
+    answer will be in this one's text. Tasks that ask with the same key are answered together.
 
     pit ask 0007 'Which database?' --key database --wanted 'a name and a version'
     """
@@ -140,7 +138,7 @@ def _ask(args: Args, context: Context) -> Reply:
     claim = access.own_claim(queue, "ask", queue.resolve(task_id), context.worker(args), context.env)
     said, end = queue.finish(claim, Ask(question=question, key=args.key, wanted=args.wanted))
     if said is Said.LOST:
-        raise Lost(f"the claim on {claim.task.id} is over", id=claim.task.id)
+        raise Lost(f"you no longer have {claim.task.id}", id=claim.task.id)
     refuse_called_off(end)
     return Reply(data={"id": claim.task.id, "question": end.details}, text=f"{claim.task.id} waits for an answer")
 
@@ -151,7 +149,7 @@ def _ask(args: Args, context: Context) -> Reply:
     AS,
 )
 def _answer(args: Args, context: Context) -> Reply:
-    """Answer a task that asks; it goes on with question and answer in its text.
+    """Answer the question of a task. It goes on, with question and answer in its text.
 
     pit answer 0007 'PostgreSQL 18'
     pit answer database 'PostgreSQL 18'
@@ -173,16 +171,16 @@ def _go_on(args: Args, context: Context) -> Reply:
     from taskpit.run.budget import SPENT, allow
 
     if _text(args.text, context).strip().casefold() not in YES:
-        hint = "`pit answer budget yes` lets today cost as much again; without it the queue goes on tomorrow."
-        raise Invalid("the budget stays as it is", hint=hint)
+        hint = "`pit answer budget yes` allows the same amount again today; otherwise the queue goes on tomorrow."
+        raise Invalid("the budget is unchanged", hint=hint)
     queue = context.queue
     allow(queue, context.worker(args))
     paused = queue.store.paused()
     if paused and f": {SPENT}: " not in paused:
-        text = f"today may cost as much again; the queue stays {paused}. {resuming(paused)}".rstrip()
+        text = f"Today may cost as much again, but the queue stays {paused}. {resuming(paused)}".rstrip()
         return Reply(data={"resumed": False}, text=text)
     resumed = queue.store.resume(context.worker(args))
-    return Reply(data={"resumed": resumed}, text="the queue goes on; today may cost as much again")
+    return Reply(data={"resumed": resumed}, text="The queue goes on. Today may cost as much again.")
 
 
 @takes(
@@ -197,11 +195,11 @@ def _pause(args: Args, context: Context) -> Reply:
     pit pause 'deploying' --for 20m
     """
     if args.reason and args.text:
-        raise Usage("the reason stands there twice", hint="`pit pause 'deploying'` is enough.")
+        raise Usage("the reason is given twice", hint="`pit pause 'deploying'` is enough.")
     reason = " ".join((args.reason or args.text).split()) or "no reason given"
     context.queue.store.pause(reason, args.seconds, context.worker(args))
     until = f" for {say_duration(args.seconds)}" if args.seconds else ", until `pit resume`"
-    return Reply(data={"paused": context.queue.store.paused()}, text=f"no task is given out{until}")
+    return Reply(data={"paused": context.queue.store.paused()}, text=f"No task is handed out{until}.")
 
 
 @takes(AS)
@@ -211,7 +209,7 @@ def _resume(args: Args, context: Context) -> Reply:
     pit resume
     """
     was = context.queue.store.resume(context.worker(args))
-    return Reply(data={"resumed": was}, text="tasks are given out again" if was else "it was not paused")
+    return Reply(data={"resumed": was}, text="Tasks are handed out again." if was else "The queue was not paused.")
 
 
 # -- taking back the last thing one did: `undo` ----------------------------------------------------
@@ -219,8 +217,8 @@ def _resume(args: Args, context: Context) -> Reply:
 
 @takes(AS)
 def _undo(args: Args, context: Context) -> Reply:
-    """Take back the last thing you did to a task: cancel, block, unblock, edit, priority, answer, claim, add.
-    What cannot be taken back is refused with what to do instead: a result stands for ever.
+    """Undo your last action on a task: cancel, block, unblock, edit, priority, answer, claim, add.
+    Other actions cannot be undone, because a result is final; the message names the command that helps instead.
 
     pit cancel 7
     pit undo

@@ -37,7 +37,7 @@ LIMIT = 3600.0
 #: The checks of so many ready tasks are looked at before a pool begins.
 LOOKED_AT = 200
 #: Why a pool leaves ready tasks alone.
-NONE_FITS = "none for this pool: big, or with other tags. `pit why ID` says more."
+NONE_FITS = "none for this pool: they are big or have other tags. `pit why ID` explains."
 #: Agents that alone on a line are surely meant as such.
 AGENTS = ("claude", "codex", "gemini", "opencode", "copilot", "qwen", "goose", "aider")
 
@@ -45,21 +45,25 @@ AGENTS = ("claude", "codex", "gemini", "opencode", "copilot", "qwen", "goose", "
 LANDING_ARGS = (
     arg(
         "--land",
-        "where changes go: none, a branch for each task, merged, or a pull request (with --agent in git: merge)",
+        "land changes: not at all, on a branch for each task, merged, or by pull request (with --agent in git: merge)",
         choices=LANDS,
     ),
-    arg("--onto BRANCH", "the branch work begins from and is merged into (default: yours)", default=""),
-    arg("--setup CMD", "makes a fresh clone ready, e.g. 'npm ci'; run in each", default=""),
-    arg("--setup-key FILE", "while this lock file is the same, copy what it made", action="append"),
-    arg("--copy FILE", "a file no commit has that clones need, e.g. .env; repeatable", action="append"),
-    arg("--land-check CMD", "must be green, beside the task's check, on what would land", default=""),
-    arg("--review", "who looks at each change before it lands", choices=REVIEWS, default="none"),
-    arg("--review-tag T", "a person looks at changes of tasks with this tag; repeatable", action="append"),
-    arg("--reviewer AGENT", "judges changes with review agent: a preset, or a command", default=""),
-    arg("--review-limit N", "begin nothing while N wait for a person's look", type=a_count, default=0),
-    arg("--pr-command CMD", "opens a pull request where neither gh nor glab does", default=""),
-    arg("--frozen GLOB", "paths an agent cannot change, such as tests; repeatable", action="append"),
-    arg("--red-first", "ask about tasks whose check is green before the work"),
+    arg("--onto BRANCH", "the branch to start from and to land on (default: yours)", default=""),
+    arg("--setup CMD", "a command that prepares each clone, such as 'npm ci'", default=""),
+    arg(
+        "--setup-key FILE",
+        "reuse the result of --setup while this lock file is the same; may be repeated",
+        action="append",
+    ),
+    arg("--copy FILE", "an uncommitted file that clones need, such as .env; may be repeated", action="append"),
+    arg("--land-check CMD", "a second check, run on the commit that would land", default=""),
+    arg("--review", "let a person or an agent review each change before it lands", choices=REVIEWS, default="none"),
+    arg("--review-tag T", "let a person review the changes of tasks with this tag; may be repeated", action="append"),
+    arg("--reviewer AGENT", "the agent for --review agent: a preset, or a command", default=""),
+    arg("--review-limit N", "start no task while N changes wait for review", type=a_count, default=0),
+    arg("--pr-command CMD", "the command that opens a pull request, if not gh or glab", default=""),
+    arg("--frozen GLOB", "paths that agents cannot change, such as tests; may be repeated", action="append"),
+    arg("--red-first", "ask a person about tasks whose check is green before the work"),
     arg("--worktree", "the same as --land branch"),
     arg("--merge", "--worktree --merge ff: the same as --land merge", choices=("none", "ff"), default="none"),
 )
@@ -73,33 +77,40 @@ def _budget(text: str) -> BudgetLimit:
 
 
 @takes(
-    arg("-n N", "tasks at once (default 1)", dest="slots", type=a_count, default=1),
-    arg("--agent PRESET,...", "run this agent CLI, as its preset says; others when its quota is spent"),
-    arg("--model M", "the model the agent uses, as it calls it", default=""),
+    arg("-n N", "the number of tasks at once (default 1)", dest="slots", type=a_count, default=1),
+    arg("--agent PRESET,...", "the agent to run; several: the next one when a quota is spent"),
+    arg("--model M", "the model, by the name that the agent knows", default=""),
     arg(
         "--env NAME",
-        "a variable the agent and its checks may see; a pattern such as NPM_*; repeatable",
+        "a variable that the agent and its checks may see; a pattern such as NPM_*; may be repeated",
         action="append",
     ),
     arg(
         "--sandbox on|off",
-        "run agent and check in a bubblewrap sandbox that writes only to the place of work; on, off: its network",
+        "run agent and check in a bubblewrap sandbox that can write only to the working folder; off: without network",
         nargs="?",
         choices=("on", "off"),
         const="on",
     ),
     arg("--tag T", "only tasks with this tag; may be repeated", action="append"),
-    arg("--big", "only big tasks, to plan and split; without it they are left alone"),
-    arg("--until empty|T", "end when no task is left, or at 07:00, +8h, ..."),
-    arg("--max-tasks N", "end after this many claims", type=a_count, default=0),
-    arg("--limit D", "time a task may take (default 1h)", type=a_duration, default=LIMIT),
-    arg("--lease D", "lease of a claim, renewed while it runs", type=a_duration, default=0.0),
-    arg("--as BASE", "workers are BASE-1, ... (default: the token's, or worker)", dest="name", default=""),
-    arg("--no-checks", "believe exit 0; don't run the tasks' checks", dest="checks", action="store_false"),
-    arg("--budget B", "$5/day, $1/task, 200k tokens/task, 2h/day, ...", action="append", type=_budget),
+    arg("--big", "take only big tasks, to split them"),
+    arg("--until empty|T", "end when no task is left (empty), or at a time: 07:00, +8h"),
+    arg("--max-tasks N", "end after N claims", type=a_count, default=0),
+    arg("--limit D", "the longest time for a task (default 1h)", type=a_duration, default=LIMIT),
+    arg("--lease D", "the lease of a claim; it is renewed while the task runs", type=a_duration, default=0.0),
+    arg(
+        "--as BASE", "name the workers BASE-1, ... (default: the name of the token, or worker)", dest="name", default=""
+    ),
+    arg("--no-checks", "trust exit code 0, and do not run the checks", dest="checks", action="store_false"),
+    arg(
+        "--budget B",
+        "a limit such as $5/day, $1/task, 200k tokens/task, 2h/day; may be repeated",
+        action="append",
+        type=_budget,
+    ),
     *LANDING_ARGS,
-    arg("--allow-check GLOB", "hold tasks whose check is not like this; repeatable", action="append"),
-    arg("--dry-run", "show what would be run for the next task, change nothing"),
+    arg("--allow-check GLOB", "hold tasks whose check does not match; may be repeated", action="append"),
+    arg("--dry-run", "show the prompt and command for the next task, and change nothing"),
     arg("command", "the command to run for each task", metavar="-- CMD ...", nargs=argparse.REMAINDER),
     usage="pit work [-n N] [options] (-- CMD ... | --agent PRESET [-- ARGS ...] | --reviewer AGENT)",
 )
@@ -115,11 +126,11 @@ def _work(args: Args, context: Context) -> Reply:
     With --agent the command is that of a preset (claude, codex, gemini, opencode, copilot, qwen, goose, aider, or
     one of your own in .taskpit/presets; a package may bring more), what follows `--` is added to it, and the agent's
     own events are believed beside its exit code. An agent that has reached a limit rests until that ends.
-    In a git checkout each task of an agent gets a clone of its own, and its change lands on your branch. With
+    In a git repository each task of an agent gets a clone of its own, and its change lands on your branch. With
     --land none agents share your files; several at once then get only tasks that declare the paths they touch.
     Ctrl-C lets running tasks finish; a second one gives them back unfinished.
 
-    pit work -n 4 --agent claude --model sonnet
+    pit work -n 4 --agent claude --land merge --until 07:00
     pit work -n 4 -- my-agent --do {prompt_file}
     pit work --until empty -- sh -c 'make -C work < "$TASKPIT_FILE"'
     """
@@ -184,8 +195,8 @@ def _need_land(args: Args) -> None:
     said = [f"--{name.replace('_', '-')}" for name in names if getattr(args, name) not in (None, "", 0, "none")]
     if said and not (args.land or args.worktree):
         raise Usage(
-            f"{', '.join(said)}: without --land no change lands; work is done here, and nobody looks at it",
-            hint="Add `--land merge` or the like; `--land none` if it is for tasks that say `land` themselves.",
+            f"{', '.join(said)}: only with --land, because otherwise agents work in this checkout without a review",
+            hint="Add `--land merge`, or `--land none` if only tasks with a `land` field need it.",
         )
 
 
@@ -201,13 +212,16 @@ def _runner(args: Args, context: Context) -> AnyRunner:
         return _agents(args.agent, args.model, args, context, argv)
     if not argv:
         hint = "`pit work --help` shows examples."
-        raise Usage("say what to run: pit work -- CMD ..., or pit work --agent PRESET", hint=hint)
+        raise Usage("name a command or an agent: pit work -- CMD ..., or pit work --agent PRESET", hint=hint)
     if len(argv) == 1 and argv[0] in AGENTS:
-        raise Usage(f"{argv[0]} is an agent, not a command for a task", hint=f"`pit work --agent {argv[0]}` runs it.")
+        raise Usage(
+            f"{argv[0]} is an agent, not a command for a task",
+            hint=f"`pit work --agent {argv[0]} --land merge` runs it.",
+        )
     if args.model:
-        raise Usage("--model goes with --agent; put the model into CMD instead")
+        raise Usage("--model needs --agent; for a command, put the model into CMD")
     if args.env:
-        raise Usage("--env goes with --agent; a command sees our own environment")
+        raise Usage("--env needs --agent; a command sees the whole environment")
     return CommandRunner(argv, cwd=os.getcwd(), limit=args.limit)
 
 
@@ -266,7 +280,7 @@ def _run(args: Args, context: Context, runner: AnyRunner, reviewer: AnyRunner | 
     landing = _landing(args, context, os.getcwd())
     if reviewer is not None and landing is None:
         raise errors.Invalid(
-            f"{os.getcwd()} is in no git checkout, so there is nothing to review", hint="Run it in your repository."
+            f"{os.getcwd()} is not in a git checkout, so there is nothing to review", hint="Run it in your repository."
         )
     options = PoolOptions(
         slots=args.slots if runner is not reviewer else 0,
@@ -342,7 +356,9 @@ def _until(text: str | None, context: Context) -> float:
     except ValueError:
         raise Usage(f"--until {text!r} is neither `empty` nor a time", hint="Write empty, 07:00 or +8h.") from None
     if when < now:
-        raise Usage(f"--until {text} is over", hint="Write a time to come (07:00 is the next one, +8h), or empty.")
+        raise Usage(
+            f"--until {text} is in the past", hint="Write a future time (07:00 is the next one, +8h), or empty."
+        )
     return when
 
 

@@ -155,8 +155,8 @@ def require_landing(crew: Crew, names: Sequence[str] = ()) -> None:
             continue
         if fs.above(post.cwd, ".git"):
             raise Invalid(
-                f"{crew.path}: {post.name} runs an agent in the git checkout {post.cwd}, and the file does not say how "
-                "its changes land",
+                f"{crew.path}: {post.name} runs an agent in the git repository {post.cwd}, and the file does not say "
+                "how its changes land",
                 hint='Write one of these lines in [defaults]: land = "merge" gives each task a clone and lands its '
                 'change on your branch; land = "none" lets agents work on your files.',
                 path=crew.path,

@@ -197,7 +197,7 @@ def _checked(queue: Queue, claim: Claim, cwd: str) -> Evidence:
     if not evidence.green and check_mode(task) == "strict":
         raise errors.CheckFailed(
             f"the check of {task.id} is red: {task.check} exited {evidence.exit_code}",
-            hint=f"The task is still yours: mend it and repeat, or `pit fail {task.id} 'what went wrong'`.",
+            hint=f"The task is still yours: fix it and repeat, or `pit fail {task.id} 'what went wrong'`.",
             id=task.id,
             exit_code=evidence.exit_code,
             tail=evidence.tail,
