@@ -118,11 +118,18 @@ def script(commands: list[str]) -> str:
         if UNTIL_MORNING.fullmatch(command):
             lines.append(f"{command} &{MORNING}")
         elif command.endswith(" &"):
-            lines.append(f"{command}\nsleep 2")
+            lines += [command, listening(command.split("--port ")[1].split()[0])]
         else:
             lines.append(command if LASTING.fullmatch(command) else f"(\n{command}\n)")
         lines.append(f"printf '\\n{MARK}%s\\n' \"$?\"")
     return "\n".join(lines)
+
+
+def listening(port: str) -> str:
+    """Shell commands that wait until the server that was just started answers, or has ended."""
+    connect = f"import socket; socket.create_connection(('127.0.0.1', {port})).close()"
+    ask = f'"{sys.executable}" -c "{connect}" 2> /dev/null'
+    return f"until {ask}; do kill -0 $! || exit 1; sleep 0.1; done"
 
 
 def play(page: list[Step], folder: Path, programs: Path) -> list[Ran]:
