@@ -145,6 +145,8 @@ class Judge:
             found = [one for one in found if "manifest.json" not in one.what]
         if self.book.outages and not self.knobs.ordered:  # names that came back are set aside
             found = [one for one in found if one.kind != "quarantined"]
+        if self.book.outages:  # strangers flush nothing: what they moved or wrote may be gone
+            found = [one for one in found if one.kind not in ("vanished", "result gone") or not self.strange(one.what)]
         if found:
             self.breaks("quiet", f"doctor {when}: {[(one.kind, one.what, one.details) for one in found]}")
 

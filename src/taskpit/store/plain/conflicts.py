@@ -116,7 +116,8 @@ def _register(folder: Folder, spot: Spot, here: Stat, *, edited: bool = False) -
     except FileNotFoundError:
         return None
     except Invalid as error:
-        folder.set_aside(spot.path, error.message, here)
+        if folder.set_aside(spot.path, error.message, here) and edited:  # the version before comes back
+            folder.files.link(paths.open_path(spot.id), spot.path)
         return None
     if read.st_ino != here.st_ino:
         return None  # replaced since; the next look sees the new one
@@ -273,6 +274,8 @@ def learn(folder: Folder, spot: Spot) -> bool:
         folder.files.sync(spot.path)
         if place != spot.path and result is not None:
             folder.files.sync(place)
+        if not folder.ordered:
+            folder.sync_dirs(*(path.rpartition("/")[0] for path in (spot.path, place)))
     ended = paths.ended_path(spot.id)
     if not folder.supersede(paths.open_path(spot.id), ended) and not _is_ended(folder, spot.id):
         with suppress(FileNotFoundError):
