@@ -183,14 +183,14 @@ DEFECTS = {
         Defect(
             "a sweep judges as a holder",
             "finish",
-            "        if folder.layout.guarded and judged is None and self._is_strange(draft.path):\n",
-            "        if folder.layout.guarded and self._is_strange(draft.path):\n",
+            "        if folder.layout.guarded and judged is None and self._is_strange(claim, draft.path):\n",
+            "        if folder.layout.guarded and self._is_strange(claim, draft.path):\n",
             "mailbox",
         ),
         Defect(
             "a late end does not see that it was taken back",
             "finish",
-            "        if folder.layout.guarded and judged is None and self._is_strange(draft.path):\n            return False\n",
+            "        if folder.layout.guarded and judged is None and self._is_strange(claim, draft.path):\n            return False\n",
             "",
             "mailbox",
         ),

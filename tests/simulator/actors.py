@@ -355,7 +355,7 @@ class Host:
         """Checks out an earlier version of a task's file, wherever the task is now."""
         kept = self.history.snapshots
         if not kept or chance.random() < 0.3:
-            for name in self.list(self.history.ready):
+            for name in filter(self.history.id_of, self.list(self.history.ready)):
                 with contextlib.suppress(OSError):
                     kept[name] = self.read(f"{self.history.ready}/{name}")
             return

@@ -8,13 +8,15 @@ from collections.abc import Sequence
 from contextlib import suppress
 from itertools import islice
 
-from taskpit.clock import iso
+from taskpit.clock import JUMP, iso
 from taskpit.errors import Invalid
 from taskpit.layouts import Spot
 from taskpit.model import Claim, End, Said, State, Task
 from taskpit.store.plain import conflicts, paths
 from taskpit.store.plain.changelog import CHANGE, DIGEST, digest
+from taskpit.store.plain.files import NotAFile, TooBig
 from taskpit.store.plain.folder import FULL, SLACK, Folder
+from taskpit.store.plain.leases import load_record
 from taskpit.store.plain.paths import LARGEST_RESULT, Part, Token, part_of
 from taskpit.store.plain.pending import Change
 from taskpit.store.plain.put import CHUNK, settings_digest
@@ -151,7 +153,7 @@ class Finisher:
         judged = self.judged.pop(claim.fence, None) if not claim.since else None
         if folder.layout.guarded and not self._is_held(claim, draft.path):
             return False
-        if folder.layout.guarded and judged is None and self._is_strange(draft.path):
+        if folder.layout.guarded and judged is None and self._is_strange(claim, draft.path):
             return False
         if not folder.files.move(draft.path, draft.token.path):
             return False
@@ -167,13 +169,18 @@ class Finisher:
         """Mailbox: tell whether the file names this claim."""
         try:
             data = self._folder.files.read(path, LARGEST_RESULT)[0]
-        except OSError:
+        except (FileNotFoundError, NotAFile, TooBig):
             return False
         return self._folder.layout.holder(data) == claim.fence
 
-    def _is_strange(self, path: str) -> bool:
-        """Mailbox: tell whether another program took this claim back and claimed it: that leaves inode and bytes."""
-        status = self._folder.files.stat(path)
+    def _is_strange(self, claim: Claim, path: str) -> bool:
+        """Mailbox: tell whether another program took this claim back and claimed it: that leaves inode and bytes.
+
+        Where the clock was set since its worker came, times tell nothing.
+        """
+        status, record = self._folder.files.stat(path), load_record(self._folder, claim.fence)
+        if record is not None and abs(record.offset - self._folder.clock.offset()) >= JUMP:
+            return False
         return status is not None and status.st_ctime > status.st_mtime + self._folder.cleaned_after + STRANGE
 
     def _show(self, draft: Draft, *, fresh: bool = False) -> Said:

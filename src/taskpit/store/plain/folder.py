@@ -104,7 +104,7 @@ class Folder:
         """Read who has a claimed file, where its name does not say."""
         try:
             return self.layout.holder(self.files.read(spot.path, LARGEST_RESULT)[0])
-        except OSError:
+        except (FileNotFoundError, NotAFile, TooBig):
             return ""
 
     def claims_of(self, task_id: str) -> list[Spot]:
@@ -154,7 +154,7 @@ class Folder:
             return self.layout.load(spot, data)
         try:
             beside = self.files.read(paths.open_path(spot.id, "~beside"), self.config.largest_task + SLACK)[0]
-        except OSError:
+        except (FileNotFoundError, NotAFile, TooBig):
             beside = b""
         return self.layout.load(spot, data, beside)
 

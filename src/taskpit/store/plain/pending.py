@@ -341,7 +341,7 @@ class Pending:
         known = folder.verdict(task_id) if self._files.stat(paths.ended_path(task_id)) else None
         mine = self._files.stat(part.path) if part is not None else None
         if part is None or mine is None:
-            return known is verdict
+            return folder.verdict(task_id) is verdict  # also where a process died before ended/<id> was there
         if known not in (None, verdict) or not self._show_result(change, part, verdict, task):
             return self._too_late(change, part)
         try:

@@ -252,6 +252,9 @@ class _Survey:
         if not ours.st_size or (folder.in_place and known is not Verdict.DONE):
             self._files.remove(kept)
             self._files.create(kept, data, sync=folder.durable)
+            action = "completed_task" if known is Verdict.DONE else "failed_task"
+            details = f"another program wrote {path}"
+            folder.tell(action, spot.id, details=details, **{DIGEST: digest(data)})
             return ""
         where = folder.keep_late(path, spot.id, folder.nonce())
         self._show(path, kept)
