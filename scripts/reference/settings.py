@@ -66,20 +66,18 @@ CREW = {
         "model": "the model, as the agent calls it",
         "prompt": "how a command gets the prompt",
         "limit": "how many at once on this machine",
-        "stagger": "how far apart they begin",
-        "quiet": 'hours of the day in which nothing is started on it: "09:00-18:00"',
+        "stagger": "ignored",
+        "quiet": "ignored",
     },
 }
 
 
 _PRESET = {
-    "about": "one line about it",
     "bin": "the program, if it is not called as the preset is",
     "argv": "its command, word by word; a list among the words is left out when what it asks for is empty",
-    "set_env": "variables it gets",
     "event": "what an event means: `when` (paths and values), `means`, `ends`, `loops` (so many in a row end the run), `resets`",
     "take": "where session, cost, tokens, turns and output stand: `when`, `path`, `plus` (what is added to it), `how`, `per` (what one part of a sum belongs to)",
-    "message": "what a line means that begins with `pattern`, outside tracebacks: `means`, `resets`, `always` (even if all else is good)",
+    "error": "what a line means that begins with `pattern`, outside tracebacks: `means`, `resets`, `always` (even if all else is good)",
 }
 
 

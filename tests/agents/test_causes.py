@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 
 import pytest
-from workshop import CONFIG, own, pit_work
+from waits import until
+from workshop import pit_work
 
 from taskpit.model import State
+from taskpit.queue import Queue
 from taskpit.run.blame import History
+from taskpit.run.pool import Pool
+from taskpit.run.pool_options import PoolOptions, Show
+from taskpit.store.opening import open_store
+from taskpit.testing import FakeClock
 
 
 def work(pit, *words):
@@ -53,16 +60,20 @@ def test_a_limit_per_minute_rests_the_backend_for_a_minute(pit):
 
 def test_an_error_that_follows_one_task_is_charged_to_it(pit):
     """The account is said to be empty, but only for this task: another one is done in between."""
-    pit.configure(f'{CONFIG}backoff_longest = "1m"\n'.replace('backoff_longest = "0.2s"\n', ""))
-    own(pit, "claude", 'extends = "claude"\npause = "0.2s"\n')
+    clock = FakeClock(float(int(time.time())))
+    store = open_store(pit.root, clock=clock)
+    queue = Queue(store, store.config.replace(backoff_longest=3600.0), clock)
     (sick,) = pit.put("unpaid: a task", max_attempts=1)
     (well,) = pit.put("good: another")
-    code, reply = work(pit, "--until", "empty")
-    assert (code, reply["data"]["ended"]["failed"], pit.card(well).state) == (0, 1, State.DONE)
+    pool = Pool(queue, pit.runner("claude", clock=clock), PoolOptions(until_empty=True), Show())
+    thread = threading.Thread(target=pool.run)
+    thread.start()
+    until(lambda: clock.advance(60) or not thread.is_alive())
     card = pit.card(sick)
-    assert card.state is State.FAILED
+    assert (card.state, pit.card(well).state) == (State.FAILED, State.DONE)
     assert "Credit balance is too low" in card.result.reason
     assert [one.counted for one in card.tries] == [False] * (len(card.tries) - 1) + [True]
+    store.close()
 
 
 # -- the rule, as a table of histories -------------------------------------------------------------

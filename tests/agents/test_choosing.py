@@ -13,8 +13,7 @@ SAYS = 'bin = "sh"\nargv = ["sh", "-c", \'echo "$0 by {0} with $1"\', "{{id}}", 
 LIMITED = """\
 bin = "sh"
 argv = ["sh", "-c", "echo usage limit reached; exit 1"]
-pause = "1h"
-[[message]]
+[[error]]
 pattern = "usage limit"
 means = "quota"
 """

@@ -35,17 +35,16 @@ def test_those_in_the_package():
 
 def test_one_without_events_says_which_words_count():
     preset = find("aider", [PACKAGE])
-    assert {"quota", "auth", "infra", "failed"} <= {message.means for message in preset.message if message.always}
+    assert {"quota", "auth", "infra", "failed"} <= {rule.means for rule in preset.error if rule.always}
 
 
 @pytest.mark.parametrize("name", SHIPPED)
 def test_each_is_sound(name):
     preset = find(name, [PACKAGE])
-    assert preset.about
     assert preset.must_end
     assert preset.take["text"]
     assert preset.resume
-    assert {"quota", "auth", "no-session", "infra"} <= {message.means for message in preset.message}
+    assert {"quota", "auth", "no-session", "infra"} <= {rule.means for rule in preset.error}
     assert preset.stall >= 600  # a test suite that an agent runs may be silent for long
     values = dict.fromkeys(
         ("bin", "prompt", "worktree", "session", "model", "id", "title", "run_dir", "queue", "hook"), "x"
@@ -71,15 +70,15 @@ def test_ones_own_words_go_before_the_shipped(mine):
     mine("claude", 'bin = "/opt/claude"\nlimit = 3\n', mine.folders[1])
     mine(
         "claude",
-        'limit = 5\nstagger = "2s"\n[take]\nmood = { path = "mood" }\n[[message]]\npattern = "x"\nmeans = "infra"',
+        'limit = 5\nwindow = "5h"\n[take]\nmood = { path = "mood" }\n[[error]]\npattern = "x"\nmeans = "infra"',
     )
     preset = find("claude", mine.folders)
-    assert (preset.bin, preset.limit, preset.stagger) == ("/opt/claude", 5, 2.0)
+    assert (preset.bin, preset.limit, preset.window) == ("/opt/claude", 5, 18000.0)
     assert preset.argv == shipped.argv
     assert preset.take.keys() == {*shipped.take, "mood"}
-    assert [message.pattern.pattern for message in preset.message] == [
+    assert [rule.pattern.pattern for rule in preset.error] == [
         "x",
-        *(message.pattern.pattern for message in shipped.message),
+        *(rule.pattern.pattern for rule in shipped.error),
     ]
 
 
@@ -126,7 +125,7 @@ def test_no_such_preset(mine):
     ("text", "told", "hint"),
     [
         ('argv = ["x"]\ngrase = "3s"', ":2: there is no key 'grase'", "Did you mean 'grace'?"),
-        ('argv = ["x"]\nzzz = 1', "there is no key 'zzz'", "Keys are: about"),
+        ('argv = ["x"]\nzzz = 1', "there is no key 'zzz'", "Keys are: extends"),
         ('argv = "x"', ":1: argv is a list of words", ""),
         ('argv = ["{modell}"]', "argv has no word {modell}", "Did you mean 'model'?"),
         ('argv = ["x", ["-m", 3]]', "argv is a list of words, not", ""),
@@ -136,8 +135,8 @@ def test_no_such_preset(mine):
         ('argv = ["x"]\n[[event]]\nwhen = {type="a"}\nmean = "done"', ":4: there is no key 'mean'", "'means'"),
         ('argv = ["x"]\n[[event]]\nmeans = "done"', "event needs `when`", ""),
         ('argv = ["x"]\n[[event]]\nwhen = {type="a"}\nmeans = "dome"', ":4: means is one of done, failed", "'done'"),
-        ('argv = ["x"]\n[[message]]\npattern = "("\nmeans = "quota"', "pattern is no regular expression", ""),
-        ('argv = ["x"]\n[[message]]\npattern = "a"\nmeans = "quota"\nresets = "b"', "resets needs a group", ""),
+        ('argv = ["x"]\n[[error]]\npattern = "("\nmeans = "quota"', "pattern is no regular expression", ""),
+        ('argv = ["x"]\n[[error]]\npattern = "a"\nmeans = "quota"\nresets = "b"', "resets needs a group", ""),
         ('argv = ["x"]\n[take]\ncost = {when = {a = 1}}', "cost needs `path`", ""),
         ('argv = ["x"]\n[exit]\none = "failed"', ":3: one is no exit code", ""),
         ('argv = ["x"]\nprompt = "argument"', 'prompt = "argument" needs {prompt} in argv', ""),
@@ -159,6 +158,13 @@ def test_mistakes_are_named_with_file_and_what_was_meant(mine, text, told, hint)
 
 def test_flags_of_ones_own_hold_in_a_sandbox_too(mine):
     """What the shipped preset says there is for its own flags: who says others means them."""
-    assert find("codex", mine.folders).shut_in == ("-s", "danger-full-access")
+    assert find("codex", mine.folders).sandboxed == ("-s", "danger-full-access")
     mine("codex", 'extends = "codex"\nflags = ["-s", "read-only"]\n')
-    assert (find("codex", mine.folders).flags, find("codex", mine.folders).shut_in) == (("-s", "read-only"), ())
+    assert (find("codex", mine.folders).flags, find("codex", mine.folders).sandboxed) == (("-s", "read-only"), ())
+
+
+def test_a_preset_has_at_most_22_keys(mine):
+    mine("own", 'argv = ["x"]\nzzz = 1\n')
+    with pytest.raises(Invalid) as caught:
+        find("own", mine.folders)
+    assert len(caught.value.hint.removeprefix("Keys are: ").split(", ")) <= 22

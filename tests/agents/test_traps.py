@@ -211,8 +211,8 @@ def test_further_arguments_and_the_model(pit):
 
 def test_a_prompt_too_long_for_an_argument_is_read_from_its_file(pit):
     (task,) = pit.put("good: long", body="x" * 150_000)
-    runner = pit.runner("gemini", argv=("sh", "-c", 'echo "$0" > told', "{prompt}"), prompt="argument", event=())
-    pit.work_once(runner.__class__(runner.preset.replace(events="none", empty="done"), cwd=pit.root))
+    runner = pit.runner("gemini", argv=("sh", "-c", 'echo "$0" | tee told', "{prompt}"), prompt="argument", event=())
+    pit.work_once(runner.__class__(runner.preset.replace(events=()), cwd=pit.root))
     assert pit.card(task).state is State.DONE
     with open(f"{pit.root}/told", encoding="utf-8") as file:
         assert file.read().startswith("Read ")

@@ -75,7 +75,7 @@ def preset(**fields):
         **{
             "name": "x",
             "argv": ("x",),
-            "events": "stdout",
+            "events": ("stdout",),
             "event": (
                 Rule(when=((("type",), ("end",)), (("ok",), (True,))), means="done", ends=True),
                 Rule(when=((("type",), ("end",)),), means="failed", ends=True),
@@ -127,7 +127,7 @@ def test_verdicts(events, code, why, means):
 
 
 def test_an_agent_without_events_is_judged_by_its_exit_code_and_words():
-    made = preset(events="none", event=(), take={})
+    made = preset(events=(), event=(), take={})
     nothing = Transcript(made)
     assert verdict(nothing, words="hello") == "done"
     assert verdict(nothing, words=" \n") == "silent"

@@ -55,7 +55,7 @@ def test_what_is_commented_out_is_right_too(tmp_path):
     claude.write_text("#!/bin/sh\n")
     claude.chmod(0o755)
     text = path.read_text().replace("# [backend.claude]", '[backend.claude]\nbin = "./claude"')
-    for key in ("preset", "model", "limit", "stagger"):
+    for key in ("preset", "model", "limit"):
         text = text.replace(f"# {key} = ", f"{key} = ", 1)
     path.write_text(text.replace('backend = "demo"', 'backend = "claude"'))
     posts = file.load(str(path), str(tmp_path), os.environ).posts

@@ -286,7 +286,7 @@ exit = {1 = "failed"}
 when = {type = "result"}
 means = "done"
 ends = true
-[[message]]
+[[error]]
 pattern = "limit"
 means = "quota"
 """

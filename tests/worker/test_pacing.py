@@ -8,10 +8,9 @@ import time
 import pytest
 from pits import make, put, task
 
-from taskpit.errors import Invalid
 from taskpit.model import Done, Retry, State
 from taskpit.policy import SPARE
-from taskpit.run import pool_display, preset
+from taskpit.run import pool_display
 from taskpit.run.agent_limits import Gate
 from taskpit.run.pool import Pool
 from taskpit.run.pool_options import PoolOptions
@@ -31,21 +30,9 @@ def gate(tmp_path, clock, **backend):
     return Gate(Backend(name="claude", **backend), str(tmp_path), clock)
 
 
-def test_nothing_starts_in_quiet_hours(tmp_path):
-    clock = at(8, 59)
-    door = gate(tmp_path, clock, quiet="09:00-18:00")
-    assert door.enter() is not None
-    clock.advance(120)
-    assert door.enter() is None
-    assert "claude is quiet until" in door.news()
-    clock.advance(9 * HOUR)
-    assert door.enter() is not None
-    assert door.news() == "claude goes on"
-
-
 def test_a_window_begins_with_the_first_start_and_is_lost_at_its_end(tmp_path):
     clock = at(8)
-    door = gate(tmp_path, clock, window=5 * HOUR, spare=HOUR)
+    door = gate(tmp_path, clock, window=5 * HOUR)
     assert door.is_lost_soon() == ""  # none has begun: nothing is lost
     way = door.enter()
     way.started(clock.now())
@@ -53,14 +40,14 @@ def test_a_window_begins_with_the_first_start_and_is_lost_at_its_end(tmp_path):
     way.started(clock.now())  # inside it: it ends when it ends
     assert door.is_lost_soon() == ""
     clock.advance(0.2 * HOUR)
-    assert gate(tmp_path, clock, window=5 * HOUR, spare=HOUR).is_lost_soon()  # another pool knows it, too
+    assert gate(tmp_path, clock, window=5 * HOUR).is_lost_soon()  # another pool knows it, too
     clock.advance(HOUR)
     assert door.is_lost_soon() == ""
 
 
 def test_a_limit_says_exactly_when_the_window_ends(tmp_path):
     clock = at(8)
-    door = gate(tmp_path, clock, window=5 * HOUR, spare=HOUR)
+    door = gate(tmp_path, clock, window=5 * HOUR)
     door.enter().started(clock.now())
     door.put_off(Retry(reason="limit", after=1800.0, kind="quota"))
     assert door.is_lost_soon() == ""  # it rests: nothing is left to lose
@@ -73,7 +60,7 @@ def test_a_limit_says_exactly_when_the_window_ends(tmp_path):
 @pytest.mark.parametrize("text", ["", "x", "nan", "-5", "1e400"])
 def test_a_file_of_a_window_that_says_nothing(tmp_path, text):
     clock = at(8)
-    door = gate(tmp_path, clock, window=5 * HOUR, spare=HOUR)
+    door = gate(tmp_path, clock, window=5 * HOUR)
     (tmp_path / ".taskpit/backends/claude.window").write_text(text)
     assert door.is_lost_soon() == ""
     door.enter().started(clock.now())
@@ -106,7 +93,7 @@ def test_spare_tasks_run_last_and_only_when_quota_would_be_lost(tmp_path):
     clock = FakeClock(time.time())
     queue = make(str(tmp_path / "q"), clock)
     put(queue, task(1, hold=SPARE, priority=9), task(2), task(3, hold=SPARE, tags=("other",)), task(4, hold="no"))
-    backend = Backend(name="claude", window=5 * HOUR, spare=HOUR)
+    backend = Backend(name="claude", window=5 * HOUR)
     assert status_of(queue.card("0001")) is Status.WAITING
     assert ran(queue, backend) == ["0002"]
     clock.advance(4.5 * HOUR)
@@ -120,10 +107,3 @@ def test_no_window_no_spare_task(tmp_path):
     put(queue, task(1, hold=SPARE))
     assert ran(queue, Backend(name="claude")) == []
     assert ran(queue, None) == []
-
-
-def test_bad_quiet_hours_are_refused_with_their_place(tmp_path):
-    path = tmp_path / "claude.toml"
-    path.write_text('bin = "claude"\nquiet = "at night"\n')
-    with pytest.raises(Invalid, match=r"claude.toml:2: quiet"):
-        preset.read(str(path))

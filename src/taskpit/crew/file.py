@@ -27,6 +27,8 @@ from taskpit.toml_checker import Checker, Place, Wrong, flag, number, one_of, qu
 WATCHES = ("none", "heal", "heal+stall")
 DELIVERIES = ("file", "stdin", "argument")
 MERGES = ("none", "ff")
+#: Settings of a backend that mean nothing any more.
+IGNORED = ("stagger", "quiet")
 #: As many agents of one kind as one machine could ever run; more is a slip of the pen.
 LARGEST_CROWD = 10_000
 
@@ -236,7 +238,7 @@ class _Reader:
         table = f"backend.{name}"
         if _NAME.match(name) is None:
             raise self._wrong((table, 0, ""), f"the name {name!r} may have letters, digits, - and _ only")
-        fields = self._fields(table, 0, given)
+        fields = {key: value for key, value in self._fields(table, 0, given).items() if key not in IGNORED}
         if ("preset" in fields) == ("command" in fields):
             raise self._wrong((table, 0, ""), f"backend {name!r} needs a preset or a command, one of the two")
         backend = BackendSettings(name=name, **fields)

@@ -79,8 +79,7 @@ def make_runner(post: Post, root: str) -> Runner:
 def _preset(post: Post, config: BackendSettings, root: str) -> preset.Preset:
     """The preset with what the crew's file says otherwise."""
     found = preset.find(config.preset, preset.places(root))
-    said = {"bin": config.bin, "prompt": config.prompt, "limit": config.limit, "stagger": config.stagger}
-    said["quiet"] = config.quiet
+    said = {"bin": config.bin, "prompt": config.prompt, "limit": config.limit}
     return found.replace(**{key: value for key, value in {**said, "stall": post.stall}.items() if value})
 
 

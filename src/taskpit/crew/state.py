@@ -58,14 +58,10 @@ class BackendSettings(Value, frozen=True, kw_only=True):
     prompt: Text = ""
     #: How many may run at once, 0: any number.
     limit: Count = 0
-    #: Seconds between two starts.
-    stagger: Seconds = 0.0
-    #: Hours of the day in which nothing is started on it.
-    quiet: Text = ""
 
     def shared(self) -> Backend:
         """What all that run on it share."""
-        return Backend(name=self.preset or self.name, limit=self.limit, stagger=self.stagger, quiet=self.quiet)
+        return Backend(name=self.preset or self.name, limit=self.limit)
 
 
 class Post(Terms, frozen=True, kw_only=True):

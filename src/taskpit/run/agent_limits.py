@@ -1,10 +1,9 @@
-"""Who may start on an agent CLI now: limits it has told us of, how many at once, how far apart.
+"""Who may start on an agent CLI now: limits it has told us of, and how many at once.
 
 .taskpit/backends/
     <name>.json     paused_until, reason, strikes, rest: it has had enough until then
     <name>.history  what its errors were, by task: whether they are the backend's or the task's
     <name>.<n>      locked by the run that has place n of its limit
-    <name>.turn     locked by the run that is starting, with the time of the last start
     <name>.window   when the window of its quota ends that has begun
 
 Shared by all pools of a queue on this host. In a queue that is no folder each pool knows only of itself.
@@ -14,7 +13,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import re
 import threading
 
@@ -158,8 +156,11 @@ def _zone(text: str) -> tzinfo | None:
 
 #: Rests that nobody has set the length of are no longer than this.
 LONGEST_GUESS = 3600.0
-#: How long it rests after trouble that was no limit, at first and at most.
+#: How long it rests after a limit that names no end, and after other trouble, at first and at most.
+QUOTA = (300.0, LONGEST_GUESS)
 TROUBLE = (10.0, 300.0)
+#: For how long before the end of a window spare tasks may begin.
+SPARE_LEFT = 3600.0
 #: A task whose errors are in doubt begins so many seconds after its backend's rest, so that another one goes first.
 LAST = 2.0
 
@@ -167,25 +168,19 @@ LAST = 2.0
 class Pass:
     """The right to start one agent, and the place it takes."""
 
-    def __init__(self, place: fs.Flock | None = None, turn: fs.Flock | None = None, gate: Gate | None = None) -> None:
+    def __init__(self, place: fs.Flock | None = None, gate: Gate | None = None) -> None:
         self._place = place
-        self._turn = turn
         self._gate = gate
 
     def started(self, now: float) -> None:
-        """It starts now: the next one waits its distance from here, and a window begins if none has."""
+        """It starts now: a window of its quota begins if none has."""
         if self._gate is not None:
             self._gate.begin_window(now)
-        if self._turn is not None:
-            fs.overwrite(self._turn.fd, f"{now:.3f}\n".encode(), self._turn.path)
-            self._turn.drop()
-            self._turn = None
 
     def leave(self) -> None:
         """Its place is free."""
-        for lock in (self._place, self._turn):
-            if lock is not None:
-                lock.drop()
+        if self._place is not None:
+            self._place.drop()
 
 
 class Gate:
@@ -209,30 +204,12 @@ class Gate:
             return Pass()
         if self.rests():
             return None
-        turn = place = None
-        if backend.stagger and self._root:
-            turn = self._take_turn(backend)
-            if turn is None:
-                return None
+        place = None
         if backend.limit and self._root:
             place = self._take_place(backend)
             if place is None:
-                Pass(turn=turn).leave()
                 return None
-        return Pass(place, turn, self)
-
-    def _take_turn(self, backend: Backend) -> fs.Flock | None:
-        turn = fs.Flock(self._path("turn"))
-        if not turn.take(wait=False):
-            return None
-        try:
-            last = float(os.pread(turn.fd, 64, 0) or 0)
-        except ValueError:
-            last = 0.0
-        if 0 <= self._clock.now() - last < backend.stagger:  # a start in the future is a clock set back
-            turn.drop()
-            return None
-        return turn
+        return Pass(place, self)
 
     def _take_place(self, backend: Backend) -> fs.Flock | None:
         for number in range(1, backend.limit + 1):
@@ -245,11 +222,6 @@ class Gate:
 
     def rests(self) -> str:
         """Until when it rests and why, as a person reads it; empty if it does not."""
-        if self.backend is not None and self.backend.quiet:
-            from taskpit.schedule import quiet_until
-
-            if until := quiet_until(self.backend.quiet, self._clock.now()):
-                return f"{self.backend.name} is quiet until {iso(until)} ({self.backend.quiet})"
         held = self._read()
         left = held.get("paused_until", 0.0) - self._clock.now()
         if not 0 < left <= LONGEST or self.backend is None:
@@ -320,8 +292,7 @@ class Gate:
 
     def _lengths(self, kind: str) -> tuple[float, float]:
         """The first and the longest rest after an error of this kind that names no time."""
-        pause = self.backend.pause if self.backend is not None else 0.0
-        return (pause, LONGEST_GUESS) if kind == "quota" else TROUBLE
+        return QUOTA if kind == "quota" else TROUBLE
 
     def put_off(self, retry: Retry) -> Retry:
         """The backend rests as the outcome says; the task itself may go to another one soon."""
@@ -362,7 +333,7 @@ class Gate:
         if self.backend is None or not self.backend.window or self.rests():
             return ""
         left = self.window_left(now := self._clock.now())
-        if not 0 < left <= self.backend.spare:
+        if not 0 < left <= SPARE_LEFT:
             return ""
         return f"the window of {self.backend.name} ends at {iso(now + left)}"
 

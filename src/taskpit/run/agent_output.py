@@ -118,7 +118,7 @@ class Listener:
 
     def _has_events(self, name: str) -> bool:
         """Whether events come on this stream."""
-        return self.preset.events in (name, "both")
+        return name in self.preset.events
 
     def _hear(self, *, last: bool) -> None:
         for name, stream in self._streams.items():

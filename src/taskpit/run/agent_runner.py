@@ -31,12 +31,12 @@ from taskpit.run.acp import Client
 from taskpit.run.agent_output import Listener, Talk
 from taskpit.run.allowed import allowed
 from taskpit.run.budget import BudgetLimit
-from taskpit.run.preset import Backend, Preset, fill
+from taskpit.run.preset import STREAMS, Backend, Preset, fill
 from taskpit.run.process import CannotRun, say_exit
 from taskpit.run.run_directory import RunDirectory
 from taskpit.run.runner import ERROR_LINES, LARGEST_PROMPT, OUTPUT_TAIL, Run
 from taskpit.run.transcript import ORDER as SIGNS
-from taskpit.run.transcript import Finding, Transcript, judge
+from taskpit.run.transcript import Finding, Transcript, judge, without_noise
 from taskpit.run.usage import amount, model_name, session_name
 from taskpit.text import fit, last_lines, plain
 
@@ -189,13 +189,14 @@ class AgentRunner:
             self.preset.resume if resumed and self.preset.resume else self.preset.argv,
             known,
             self.extra,
-            (run.sandbox and self.preset.shut_in) or self.preset.flags,
+            (run.sandbox and self.preset.sandboxed) or self.preset.flags,
         )
 
     def env(self, run: Run) -> dict[str, str]:
         """What it may see, and the way to `pit` for a shell that makes a path of its own."""
-        seen = allowed(run.env(), *self.preset.env, *self.seen)
-        return {**seen, "BASH_ENV": f"{run.place.bin}/path", **self.preset.set_env}
+        sets = dict(name.split("=", 1) for name in self.preset.env if "=" in name)
+        seen = allowed(run.env(), *(name for name in self.preset.env if "=" not in name), *self.seen)
+        return {**seen, "BASH_ENV": f"{run.place.bin}/path", **sets}
 
     def __call__(self, claim: Claim, run: Run) -> Outcome:
         """The agent has run on this task."""
@@ -208,7 +209,7 @@ class AgentRunner:
         prompt = fs.read(run.place.prompt, LARGEST_PROMPT)[0].decode("utf-8", "replace")
         resumes = self.preset.resume or self.preset.protocol  # whether it can go on in a session
         known = sessions.find(claim, self.preset.name, cwd) if resumes else None
-        counts_tools = "tools" in self.preset.take and self.preset.events != "none"
+        counts_tools = "tools" in self.preset.take and self.preset.has_stream
         run.exact, run.tools = False, 0 if counts_tools else None
         if known is not None:
             run.say(f"{self.preset.name} goes on in session {known.session}")
@@ -293,7 +294,7 @@ class AgentRunner:
                 transcript.facts |= {key: count for key, count in counted.items() if count}
                 for path, (added, removed) in list(talk.client.changed.items())[:MOST_CHANGES]:
                     run.say(f"changed {fit(plain(path), 200)} (+{added} -{removed})")
-            self._hear_usage(run, transcript)
+            self._hear_files(run, transcript)
             before = session.counted if resumed else {}
             run.cost = cost_of(transcript, self.model, session.session, before, run.where)
             news.counted({key: amount(transcript.facts[key]) or 0.0 for key in transcript.totals})
@@ -320,7 +321,7 @@ class AgentRunner:
         finding = judge(transcript, ended, result=result is not None, resumed=resumed, now=self.clock.now())
         run.say(f"{self.preset.name}: {finding.means}; " + ", ".join(f"{key} {value}" for key, value in cost.items()))
         if finding.means == "done":
-            words = self.preset.noise.sub("", transcript.words) if self.preset.noise else transcript.words
+            words = without_noise(self.preset, transcript.words)
             output = plain(result or transcript.text("text") or words[-OUTPUT_TAIL:]).strip()
             return Done(output=output, seconds=ended.seconds, cost=cost)
         if finding.means == "no-session":
@@ -364,16 +365,17 @@ class AgentRunner:
             head, kind = FAILED.get(finding.means, FAILED["failed"]), "task"
         return Failed(error=f"{head}\n{told}" if told else head, kind=kind, seconds=ended.seconds)
 
-    def _hear_usage(self, run: Run, transcript: Transcript) -> None:
-        """What it has left as its account, where it leaves one."""
-        if self.preset.usage:
+    def _hear_files(self, run: Run, transcript: Transcript) -> None:
+        """Hear the events in files that it left."""
+        for name in self.preset.events:
+            if name in STREAMS:
+                continue
             try:
-                data = fs.read(f"{run.place.path}/{self.preset.usage}", LARGEST_USAGE)[0]
-                fs.remove(f"{run.place.path}/{self.preset.usage}")
+                data = fs.read(f"{run.place.path}/{name}", LARGEST_USAGE)[0]
+                fs.remove(f"{run.place.path}/{name}")
             except OSError:
-                return
-            many = self.preset.usage.endswith(".jsonl")
-            transcript.hear(data.splitlines(keepends=True) if many else [b" ".join(data.split())])
+                continue
+            transcript.hear(data.splitlines(keepends=True) if name.endswith(".jsonl") else [b" ".join(data.split())])
 
     def prices(self, root: str) -> usage.Prices:
         """What is known about prices here."""

@@ -3,7 +3,7 @@
 A preset is a TOML file. Three places are looked at, and what a later one says goes before what an earlier
 one said: the package, `~/.config/taskpit/presets`, the queue's `.taskpit/presets`. A file that `extends`
 another preset begins with all of that one; of its own name, with what the earlier places say. Lists of
-`event` and `message` grow in front, everything else is replaced. Runs nothing.
+`event` and `error` grow in front, everything else is replaced. Runs nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from taskpit.errors import Invalid, NotFound, Storage
 from taskpit.model import Value
 from taskpit.run.acp import PERMISSIONS
 from taskpit.text import did_you_mean, nearest
-from taskpit.toml_checker import Wrong, count, flag, free, many, one_of, quiet_hours, table, text, texts
+from taskpit.toml_checker import Wrong, count, flag, free, many, one_of, table, text, texts
 from taskpit.trust import config_path
 
 TYPE_CHECKING = False
@@ -32,13 +32,15 @@ if TYPE_CHECKING:
 # Which there are, and what each may hold; not what the keys are for.
 
 #: What an event, an exit code or some words can mean.
-MEANINGS = ("done", "failed", "quota", "auth", "usage", "infra", "no-session", "goes-on")
+MEANINGS = ("done", "failed", "quota", "auth", "usage", "infra", "no-session", "goes-on", "noise")
 #: What a command may ask for.
 PLACEHOLDERS = (
     *("bin", "prompt", "prompt_file", "task_file", "result_file", "run_dir", "worktree", "queue"),
     *("session", "model", "id", "title", "flags", "hook", "extra"),
 )
 _WORD = re.compile(r"\{([a-z_]+)\}")
+#: Streams on which events may come; other names are files.
+STREAMS = frozenset(("stdout", "stderr"))
 #: No preset is longer.
 LARGEST = 1024 * 1024
 
@@ -110,11 +112,12 @@ def _flags(value: Any) -> tuple[str | tuple[str, ...], ...]:
     return _argv(value) if value != [] else ()
 
 
-def _one_file(value: Any) -> str:
-    name = text(value)
-    if "/" in name or name.startswith("."):
-        raise Wrong.kind("the name of a file in the run directory", value)
-    return name
+def _events(value: Any) -> tuple[str, ...]:
+    """Read where events come from: streams, and files in the run directory."""
+    names = (value,) if isinstance(value, str) else texts(value)
+    if any("/" in name or name.startswith(".") or not name for name in names):
+        raise Wrong.kind('"stdout", "stderr", the name of a file in the run directory, or a list of these', value)
+    return tuple(names)
 
 
 def _path(value: Any) -> tuple[str, ...]:
@@ -154,7 +157,6 @@ def _sources(value: Any) -> list[dict[str, Any]]:
 
 _MEANS = one_of(*MEANINGS)
 _KEYS: dict[str, Checker] = {
-    "about": text,
     "extends": text,
     "bin": text,
     "argv": _argv,
@@ -162,33 +164,23 @@ _KEYS: dict[str, Checker] = {
     "prompt": one_of("stdin", "argument", "file"),
     "session": one_of("ours", "theirs", "none"),
     "flags": _flags,
-    "shut_in": _flags,
+    "sandboxed": _flags,
     "env": texts,
     "home": texts,
     "steer": one_of("", "hook"),
     "protocol": one_of("", "acp"),
     "permissions": one_of(*PERMISSIONS),
-    "set_env": free(text),
-    "events": one_of("stdout", "stderr", "both", "none"),
-    "usage": _one_file,
-    "noise": _pattern,
+    "events": _events,
     "event": many(
         table({"when": _when, "means": _MEANS, "ends": flag, "loops": count, "resets": _path}, "when", "means")
     ),
     "take": free(_sources),
     "exit": free(_MEANS, _code),
-    "message": many(
-        table({"pattern": _pattern, "means": _MEANS, "resets": _resets, "always": flag}, "pattern", "means")
-    ),
-    "empty": one_of("failed", "done"),
+    "error": many(table({"pattern": _pattern, "means": _MEANS, "resets": _resets, "always": flag}, "pattern", "means")),
     "grace": _seconds,
     "stall": _seconds,
     "limit": count,
-    "stagger": _seconds,
-    "pause": _seconds,
-    "quiet": quiet_hours,
     "window": _seconds,
-    "spare": _seconds,
 }
 
 
@@ -245,23 +237,14 @@ class Backend(Value, frozen=True, kw_only=True):
     name: str
     #: How many may run at once on this host; 0 is any number.
     limit: int = 0
-    #: How far apart they begin.
-    stagger: float = 0.0
-    #: How long it rests after a limit that does not say when it ends; doubles while that goes on.
-    pause: float = 300.0
-    #: Hours of the day in which nothing is started on it: `09:00-18:00`, several with commas.
-    quiet: str = ""
     #: How long a window of its quota lasts, from the first start in it; 0 is unknown: then no spare task runs.
     window: float = 0.0
-    #: For how long before the end of a window spare tasks may begin.
-    spare: float = 3600.0
 
 
 class Preset(Backend, frozen=True, kw_only=True):
     """One agent CLI."""
 
     argv: tuple[str | tuple[str, ...], ...]
-    about: str = ""
     bin: str = ""
     #: The same for going on with an earlier session; empty if it cannot.
     resume: tuple[str | tuple[str, ...], ...] = ()
@@ -273,10 +256,9 @@ class Preset(Backend, frozen=True, kw_only=True):
     flags: tuple[str | tuple[str, ...], ...] = ()
     #: The same where `--sandbox` shuts it in, if it needs others there: for its own sandbox there is no room inside. A
     #: file that says `flags` inherits none.
-    shut_in: tuple[str | tuple[str, ...], ...] = ()
-    #: Variables it may see beside those that every agent may see, as patterns.
+    sandboxed: tuple[str | tuple[str, ...], ...] = ()
+    #: Variables it may see besides those that every agent may see, as patterns; `NAME=value` sets one.
     env: tuple[str, ...] = ()
-    set_env: Mapping[str, str] = {}
     #: How it can be told something while it runs: hook, or not at all (then its session goes on with it).
     steer: str = ""
     #: What is spoken on its standard input and output: nothing, or acp (the Agent Client Protocol).
@@ -285,23 +267,24 @@ class Preset(Backend, frozen=True, kw_only=True):
     permissions: str = "allow"
     #: What it needs of the home when it is shut in: its settings and sessions, as paths beneath it.
     home: tuple[str, ...] = ()
-    #: Where it prints its events: stdout, stderr, both, none.
-    events: str = "none"
-    #: A file in the run directory that it leaves at its end: heard as one more event, or as many (`.jsonl`).
-    usage: str = ""
-    #: What it prints beside its answer, where it prints no events: left out of the result.
-    noise: re.Pattern[str] | None = None
+    #: Where its events come from: stdout, stderr, and files that it leaves in the run directory: each is one event, or
+    #: as many as it has lines (`.jsonl`). Without a stream it is judged by exit code and words.
+    events: tuple[str, ...] = ()
     event: tuple[Rule, ...] = ()
     take: Mapping[str, tuple[Source, ...]] = {}
     #: What exit codes mean; 0 is done and all others are failed unless this says otherwise.
     exit: Mapping[int, str] = {}
-    message: tuple[MessageRule, ...] = ()
-    #: What a run without any words is: failed or done.
-    empty: str = "failed"
+    #: What a line means that begins like this, outside tracebacks; `noise` is left out of the answer.
+    error: tuple[MessageRule, ...] = ()
     #: How long it may take to leave after its last event.
     grace: float = 30.0
     #: How long it may be silent before that; 0 is any time.
     stall: float = 1200.0
+
+    @property
+    def has_stream(self) -> bool:
+        """Whether events come on stdout or stderr."""
+        return not STREAMS.isdisjoint(self.events)
 
     @property
     def must_end(self) -> bool:
@@ -333,7 +316,7 @@ def find(name: str, folders: Sequence[str]) -> Preset:
     made = toml_checker.checked(table(_KEYS), fields, _text(where), where)
     made.pop("extends", None)
     made["event"] = tuple(Rule(**one) for one in made.get("event", ()))
-    made["message"] = tuple(MessageRule(**one) for one in made.get("message", ()))
+    made["error"] = tuple(MessageRule(**one) for one in made.get("error", ()))
     taken = made.get("take", {})
     made["take"] = {fact: tuple(Source(**one) for one in sources) for fact, sources in taken.items()}
     preset = Preset(**{"argv": (), **made, "name": name})
@@ -383,9 +366,9 @@ def _gather(name: str, folders: Sequence[str], seen: tuple[str, ...]) -> tuple[d
 def _merged(old: dict[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
     made = dict(old)
     if "flags" in new:
-        made.pop("shut_in", None)
+        made.pop("sandboxed", None)
     for key, value in new.items():
-        if key in ("event", "message"):
+        if key in ("event", "error"):
             made[key] = [*value, *old.get(key, [])]
         elif isinstance(value, dict) and isinstance(old.get(key), dict):
             made[key] = {**old[key], **value}

@@ -277,10 +277,10 @@ def judge(transcript: Transcript, ended: Ended, *, result: bool, resumed: bool, 
     over = end is not None and end.means == "done"
     whole = over or not (preset.must_end or end)
     lines = own_lines(words)
-    spoilt = next((line for rule in preset.message if rule.always for line in lines if rule.pattern.match(line)), "")
+    spoilt = next((line for rule in preset.error if rule.always for line in lines if rule.pattern.match(line)), "")
     if whole and not spoilt and ended.why not in CUT_SHORT and (by_code == "done" or (ended.why and over)):
-        said = result or bool(transcript.text("text").strip()) or (preset.events == "none" and bool(words.strip()))
-        if said or preset.empty == "done":
+        said = result or bool(transcript.text("text").strip()) or (not preset.has_stream and bool(words.strip()))
+        if said:
             return Finding(means="done")
         missing = Finding(means="silent")
     else:
@@ -292,6 +292,13 @@ def judge(transcript: Transcript, ended: Ended, *, result: bool, resumed: bool, 
         if means in signs:
             return signs[means]
     return missing.replace(told=error or spoilt)
+
+
+def without_noise(preset: Preset, words: str) -> str:
+    """Leave out the lines that are no part of the answer."""
+    noise = [rule.pattern for rule in preset.error if rule.means == "noise"]
+    lines = words.splitlines(keepends=True) if noise else [words]
+    return "".join(line for line in lines if not any(pattern.match(line) for pattern in noise))
 
 
 def own_lines(text: str) -> list[str]:
@@ -317,7 +324,7 @@ def _signs(transcript: Transcript, by_code: str, lines: Sequence[str], error: st
         signs[by_code] = Finding(means=by_code, told=error or "\n".join(lines[-8:]).strip())
     for text in ("\n".join(lines), "\n".join(own_lines(error))):
         for line in text.splitlines():
-            rule = next((rule for rule in transcript.preset.message if rule.pattern.match(line)), None)
+            rule = next((rule for rule in transcript.preset.error if rule.pattern.match(line)), None)
             if rule is not None:
                 before = signs[rule.means].resets if rule.means in signs else 0.0
                 resets = _reset(rule, line, text, now) or before
