@@ -1,4 +1,4 @@
-"""Look at the git checkout in which a pool starts: whether changes can land there, and what its clones will lack.
+"""Look at the repository in which a pool starts: whether changes can land there, and what its clones will lack.
 
 Runs git to look, and nothing else.
 """
