@@ -14,7 +14,7 @@ import msgspec
 
 from taskpit.decode import convert, read_json
 from taskpit.errors import Invalid
-from taskpit.model import SPLIT_FROM, UNREAD, Claim, End, Result, Task, Try, Verdict, fields_of
+from taskpit.model import SPLIT_FROM, UNREAD, Claim, End, Result, Task, Try, Verdict
 from taskpit.rules import order
 
 #: The title of a task whose row cannot be read, and how much of the row is kept for a person to look at.
@@ -91,7 +91,7 @@ def read_tries(docs: Iterable[str]) -> tuple[Try, ...]:
 
 
 def _end_doc(value: Result | Try | None) -> str | None:
-    return None if value is None else as_json(fields_of(value))
+    return None if value is None else as_json(value)
 
 
 # -- parameters of verbs ---------------------------------------------------------------------------
