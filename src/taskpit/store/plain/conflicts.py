@@ -32,7 +32,7 @@ from taskpit.store.plain import paths
 from taskpit.store.plain.changelog import DIGEST, digest
 from taskpit.store.plain.files import Stat
 from taskpit.store.plain.ids import allot
-from taskpit.store.plain.paths import LARGEST_RESULT, Token
+from taskpit.store.plain.paths import LARGEST_RESULT, SLACK, Token, part_of
 
 if TYPE_CHECKING:
     from taskpit.store.plain.folder import Folder
@@ -94,10 +94,18 @@ def _other(folder: Folder, spot: Spot, here: Stat, opened: Stat) -> Stat | None:
     if claims or folder.pending.is_pending(spot.id):
         why = f"is claimed by {claims[0].worker}" if claims else "is just being finished or put back"
         return _copy(folder, spot, here, f"{spot.id} {why}")
-    for name in _names_of(folder, spot.id):
+    names = sorted(_names_of(folder, spot.id))
+    for name in names:
         there = folder.files.stat(folder.ready_path(name))
         if there is not None and there.st_ino == opened.st_ino:
             return renumber(folder, spot, here, f"{spot.id} is {folder.ready_path(name)}")
+    if folder.layout.slugged and len(names) > 1:  # of several the one of the registered name, else the first
+        original = folder.original(spot.id)
+        mine = folder.ready_name(folder.layout.named(original)) if original is not None else ""
+        first = mine if mine in names else names[0]
+        if folder.ready_path(first) != spot.path:
+            settle(folder, first)
+            return renumber(folder, spot, here, f"{spot.id} is {folder.ready_path(first)}")
     return _register(folder, spot, here, edited=True)
 
 
@@ -157,11 +165,13 @@ def _is_ended(folder: Folder, task_id: str) -> bool:
 
 def _finished(folder: Folder, spot: Spot, here: Stat) -> Stat | None:
     """Settle a ready file of a task that has ended."""
-    ended = folder.files.stat(paths.ended_path(spot.id))
-    if ended is not None and ended.st_ino == here.st_ino:  # an old name that a power loss left
-        drop_name(folder, spot.path, here)
-        return None
     verdict = folder.verdict(spot.id)
+    ended = folder.files.stat(paths.ended_path(spot.id))
+    tried_again = folder.in_place and verdict in FAILURES  # there the name is the state
+    if ended is not None and ended.st_ino == here.st_ino and verdict is not None and not tried_again:
+        _show_ended(folder, spot, verdict)
+        drop_name(folder, spot.path, here)  # an old name that a power loss left, or `_done` renamed back
+        return None
     if verdict is None:  # a death while a result was learned that was taken back since
         folder.keep_late(paths.ended_path(spot.id), spot.id, folder.nonce())
         return _register(folder, spot, here)
@@ -174,17 +184,57 @@ def _finished(folder: Folder, spot: Spot, here: Stat) -> Stat | None:
     return None
 
 
+def _show_ended(folder: Folder, spot: Spot, verdict: Verdict) -> None:
+    """Give an ended task its visible name again, where it keeps one."""
+    visible = folder.layout.ended_path(spot, verdict)
+    if visible and folder.files.stat(visible) is None:
+        folder.files.link(paths.ended_path(spot.id), visible)
+
+
 def _toss(folder: Folder, spot: Spot, verdict: Verdict) -> Stat | None:
-    """Try a failed task again that was put back by hand."""
+    """Try a failed task again that was put back by hand: its file, or the report of its failure."""
+    kept = paths.ended_path(spot.id, f"~{verdict}")
     try:
-        folder.load(spot)
-    except (FileNotFoundError, Invalid):
+        data, here = folder.files.read(spot.path, LARGEST_RESULT)
+        failure = folder.files.read(kept, LARGEST_RESULT)[0]
+        if data == failure:
+            return _toss_failure(folder, spot, verdict, failure, here)
+        folder.parse(spot, data)
+    except (OSError, Invalid):
         return None
     token = Token(spot.path.rpartition("/")[2], folder.nonce(), f"tossed.{verdict}")
     if not folder.files.move(paths.ended_path(spot.id, f"~{verdict}"), token.path):
         return None
     folder.pending.complete(token, f"{spot.path} was put there again")
     return folder.files.stat(spot.path)
+
+
+def _toss_failure(folder: Folder, spot: Spot, verdict: Verdict, failure: bytes, here: Stat) -> Stat | None:
+    """Put the report back to where it was; the task in it is tried again with all its attempts."""
+    report = Spot(state=verdict.state, id=spot.id, verdict=verdict)
+    task = _ended_task(folder, spot.id) or folder.layout.load_result(report, failure)[1] or folder.original(spot.id)
+    if task is None:
+        return None
+    task = task.replace(id=spot.id, slug=spot.slug, attempts=0, last_error="", hold="", not_before=0.0)
+    place = folder.layout.result_path(task, verdict)
+    if folder.files.stat(place) is not None or not move_judged(folder, spot.path, place, here):
+        drop_name(folder, spot.path, here)
+    nonce, data = folder.nonce(), folder.spell(task, SLACK)
+    name = spot.path.rpartition("/")[2]
+    part = part_of(name, nonce, "next", data)
+    token = Token(name, nonce, f"reopen.{verdict}")
+    folder.pending.write([(part, data)])
+    if not folder.files.move(paths.ended_path(spot.id, f"~{verdict}"), token.path):
+        folder.pending.remove([part])
+        return None
+    folder.pending.complete(token, f"{spot.path} was put there again", part)
+    return folder.files.stat(spot.path)
+
+
+def _ended_task(folder: Folder, task_id: str) -> Task | None:
+    with suppress(OSError, Invalid):
+        return folder.load(Spot(state=State.READY, id=task_id), paths.ended_path(task_id))
+    return None
 
 
 def renumber(folder: Folder, spot: Spot, here: Stat, why: str) -> Stat | None:
@@ -259,7 +309,7 @@ def _take_in(folder: Folder, name: str, here: Stat) -> Stat | None:
 # -- results of other programs -----------------------------------------------------------------------------------------
 
 
-def learn(folder: Folder, spot: Spot) -> bool:
+def learn(folder: Folder, spot: Spot, *, patient: bool = True) -> bool:
     """Know a task as ended by the entry that another program made. False if that is younger than two seconds, or gone.
 
     The task leaves open/ first: a result without an ended task would leave its id open.
@@ -268,7 +318,9 @@ def learn(folder: Folder, spot: Spot) -> bool:
     place = folder.layout.result_of(spot)
     result, entry = folder.files.stat(place), folder.files.stat(spot.path)
     seen = result if result is not None and modes.S_ISREG(result.st_mode) else entry
-    if entry is None or seen is None or not modes.S_ISREG(seen.st_mode) or folder.is_young(seen):
+    if entry is None or seen is None or not modes.S_ISREG(seen.st_mode):
+        return False
+    if patient and folder.is_young(seen):
         return False
     if folder.durable:
         folder.files.sync(spot.path)

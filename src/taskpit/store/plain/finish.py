@@ -15,9 +15,9 @@ from taskpit.model import Claim, End, Said, State, Task
 from taskpit.store.plain import conflicts, paths
 from taskpit.store.plain.changelog import CHANGE, DIGEST, digest
 from taskpit.store.plain.files import NotAFile, TooBig
-from taskpit.store.plain.folder import FULL, SLACK, Folder
+from taskpit.store.plain.folder import FULL, Folder
 from taskpit.store.plain.leases import load_record
-from taskpit.store.plain.paths import LARGEST_RESULT, Part, Token, part_of
+from taskpit.store.plain.paths import LARGEST_RESULT, SLACK, Part, Token, part_of
 from taskpit.store.plain.pending import Change
 from taskpit.store.plain.put import CHUNK, settings_digest
 

@@ -18,15 +18,13 @@ from taskpit.store.plain import paths
 from taskpit.store.plain.changelog import DIGEST, Changelog, line
 from taskpit.store.plain.files import Files, NotAFile, Stat, TooBig
 from taskpit.store.plain.lock import QueueLock
-from taskpit.store.plain.paths import LARGEST_RESULT
+from taskpit.store.plain.paths import LARGEST_RESULT, SLACK
 
 if TYPE_CHECKING:
     from taskpit.store.plain.pending import Pending
 
 #: After so many seconds without a sign of life other programs clean up a claim.
 CLEANED = 900.0
-#: Attempts, holds and errors that the queue writes into a task may make it so much larger than it may be put.
-SLACK = 64 * 1024
 #: Bytes that a quarantined file keeps of its name.
 LONGEST_ASIDE = 120
 #: Errors of a disk without room.
@@ -40,12 +38,14 @@ class Unreadable(Invalid):
 class Folder:
     """One queue in a folder."""
 
-    def __init__(self, files: Files, layout: Layout, config: Config, clock: Clock) -> None:
+    def __init__(self, files: Files, layout: Layout, config: Config, clock: Clock, young: float) -> None:
         self.files = files
         self.layout = layout
         self.config = config
         self.clock = clock
         self.log = Changelog(files)
+        #: A file that another program wrote in the last so many seconds is left alone: it may not be done yet.
+        self.young = young
         self.durable = config.durability == "power"
         #: The mtime of a claim is so much earlier than the end of its lease: then programs reclaim that know only ages.
         self.cleaned_after = min(config.lease, config.abandoned, CLEANED)
@@ -278,6 +278,14 @@ class Folder:
         self.tell("quarantined", details=f"{path!r}: {reason}")
         return aside
 
+    def copy_aside(self, path: str, reason: str) -> None:
+        """Keep one more name of a file in quarantine, with the reason; the file stays where it is."""
+        aside = f"{paths.QUARANTINE}/{path.rpartition('/')[2][:LONGEST_ASIDE]}~{self.nonce()}"
+        self.make_place(aside)
+        if self.files.link(path, aside):
+            self.files.create(f"{aside}.reason", f"{path!r}: {reason}\n".encode("utf-8", "replace"))
+            self.tell("quarantined", details=f"{path!r}: {reason}")
+
     def tell(self, action: str, task_id: str = "", worker: str = "keeper", details: str = "", **more: str) -> None:
         """Append one line to the changelog."""
         self.log.append(self.line(action, task_id, worker, details, **more))
@@ -294,7 +302,7 @@ class Folder:
 
     def is_young(self, status: Stat) -> bool:
         """Tell whether another program wrote this file in the last two seconds: it may not be done yet."""
-        return 0 <= self.clock.now() - status.st_mtime < paths.YOUNG
+        return 0 <= self.clock.now() - status.st_mtime < self.young
 
 
 def _split(path: str) -> tuple[str, str]:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 #: Numbers from here on are no count of ours: ids after them would be too long.
 BEYOND = 10**15
+#: A folder that has more bytes is vast: some thousand names.
+VAST = 1 << 18
 #: Letters of a random id; a first one that is no digit keeps it apart from numbers.
 LETTERS, FIRST = 6, "abcdefghjkmnpqrstvwxyz"
 
@@ -26,14 +28,33 @@ def allot(folder: Folder, count: int) -> list[str]:
     if folder.config.ids == "random":
         return _random(folder, count)
     number = max(_next(folder), folder.layout.first_number(folder.clock.now()))
-    ids: list[str] = []
+    taken, ids = by_hand(folder), list[str]()
     while len(ids) < count:
         task_id = folder.layout.new_id(number)
-        if not folder.is_known(task_id):
+        if task_id not in taken and not folder.is_known(task_id):
             ids.append(task_id)
         number += 1
     folder.files.write_at(paths.NEXT, 0, str(number).encode(), cut=True)
     return ids
+
+
+def unused(folder: Folder, ids: list[str]) -> list[str]:
+    """Return those of some reserved ids that no other program has used in the meantime."""
+    taken = by_hand(folder)
+    return [task_id for task_id in ids if task_id not in taken and not folder.is_known(task_id)]
+
+
+def by_hand(folder: Folder) -> set[str]:
+    """Return the ids in the names of all visible files, also of those that are not registered yet.
+
+    A vast folder of ready files or results is not listed: there the rest of the name distinguishes the tasks.
+    """
+    layout, found = folder.layout, set[str]()
+    for place in dict.fromkeys((layout.claimed, layout.ready, *layout.results)):
+        status = folder.files.stat(place)
+        if place == layout.claimed or (status is not None and status.st_size <= VAST):
+            found |= {spot.id for spot in folder.spots(place)}
+    return found
 
 
 def give_back(folder: Folder, ids: list[str]) -> None:

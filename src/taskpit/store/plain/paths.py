@@ -54,9 +54,11 @@ PAUSED = f"{WORKERS}/.paused"
 STARTS = f"{WORKERS}/.starts"
 SIGHTINGS = f"{WORKERS}/.sightings"
 #: Folders that every queue has from the beginning.
-FOLDERS = (OPEN, ENDED, PENDING)
+FOLDERS = (OPEN, ENDED, PENDING, LATE, QUARANTINE)
 #: Bytes of a result that are read at most.
 LARGEST_RESULT = 64 * 1024 * 1024
+#: Attempts, holds and errors that the queue writes into a task may make it so much larger than it may be put.
+SLACK = 64 * 1024
 #: The kind of a token's name.
 END = "end"
 #: A ready file with an mtime in the last so many seconds was written by another program, which may not be done yet.

@@ -68,9 +68,9 @@ class Change(NamedTuple):
     children: tuple[Part, ...] = ()
 
 
-def open_folder(files: Files, layout: Layout, config: Config, clock: Clock) -> Folder:
+def open_folder(files: Files, layout: Layout, config: Config, clock: Clock, young: float = paths.YOUNG) -> Folder:
     """Return the folder of a queue, with its lock and what completes unfinished changes."""
-    folder = Folder(files, layout, config, clock)
+    folder = Folder(files, layout, config, clock, young)
     folder.pending = pending = Pending(folder)
     folder.lock = QueueLock(files, clock, pending.recover)
     return folder
@@ -167,11 +167,13 @@ class Pending:
             done.append(self._id(change.token.name))
         return done
 
-    def complete(self, token: Token, details: str) -> None:
-        """Show a change that this process has just decided and that has no parts."""
-        more = {CHANGE: token.nonce}
+    def complete(self, token: Token, details: str, *parts: Part) -> None:
+        """Show a change that this process has just decided in the same hold of the lock."""
+        change = Change(token, {part.kind: part for part in parts})
+        self._flush(change)
+        more = {CHANGE: token.nonce, **self._digest_of(change)}
         line = self._folder.line(ACTIONS[token.kind.partition(".")[0]], self._id(token.name), details=details, **more)
-        self.show(Change(token, {}), line)
+        self.show(change, line)
 
     def is_pending(self, task_id: str) -> bool:
         """Tell whether a change of this task is under way."""
@@ -342,6 +344,8 @@ class Pending:
         mine = self._files.stat(part.path) if part is not None else None
         if part is None or mine is None:
             return folder.verdict(task_id) is verdict  # also where a process died before ended/<id> was there
+        if known is None and verdict is not Verdict.DONE and self._is_done_by_others(task):
+            return self._too_late(change, part)
         if known not in (None, verdict) or not self._show_result(change, part, verdict, task):
             return self._too_late(change, part)
         try:
@@ -354,6 +358,11 @@ class Pending:
         if "shown" in change.parts:
             self._files.remove(change.parts["shown"].path)
         return True
+
+    def _is_done_by_others(self, task: Task) -> bool:
+        """Learn that another program has done the task while we fail: what is done stays done."""
+        end = self._folder.foreign_end(task)
+        return end is not None and end.verdict is Verdict.DONE and conflicts.learn(self._folder, end, patient=False)
 
     def _show_result(self, change: Change, part: Part, verdict: Verdict, task: Task) -> bool:
         """Give the result its visible name. False if another program's result has that name.
@@ -373,7 +382,7 @@ class Pending:
             return self._link(part, folder.layout.result_path(task, verdict, change.token.nonce[-6:]))
         spot = folder.spot(*path.rsplit("/", 1))
         if spot is not None:
-            conflicts.learn(folder, spot)
+            conflicts.learn(folder, spot, patient=False)
         return False
 
     def _link(self, part: Part, path: str) -> bool:

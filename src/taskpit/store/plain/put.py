@@ -14,6 +14,7 @@ from taskpit.model import Said, State, Task
 from taskpit.store.plain import conflicts, paths
 from taskpit.store.plain.changelog import CHANGE, DIGEST, digest
 from taskpit.store.plain.folder import Folder
+from taskpit.store.plain.ids import by_hand
 from taskpit.store.plain.paths import Part, part_of
 
 #: So many tasks are put in one hold of the lock.
@@ -129,12 +130,11 @@ def _compared(folder: Folder, entrant: Entrant) -> Said:
 
 
 def make_known(folder: Folder, task: Task) -> None:
-    """Register what another program has under the very name of a task: it keeps its id. Conflict if it cannot be."""
-    name = folder.ready_name(task)
-    if folder.files.stat(folder.ready_path(name)) is None or folder.is_known(task.id):
+    """Register what another program has under the very name of a task. Conflict if it has the id in another way."""
+    if folder.is_known(task.id) or task.id not in by_hand(folder):
         return
     with folder.lock.hold("put"):
-        conflicts.settle(folder, name)
+        conflicts.settle(folder, folder.ready_name(task))
     if not folder.is_known(task.id):
         message = f"{task.id} exists already: another program has a file of this name"
         raise Conflict(message, hint="Choose another id.", id=task.id)

@@ -19,7 +19,7 @@ from taskpit.ids import is_word, path_of
 from taskpit.layouts import Spot
 from taskpit.model import UNREAD, Card, Page, Result, State, Task, Try, Verdict
 from taskpit.rules import held, held_in_circle
-from taskpit.store.plain import paths
+from taskpit.store.plain import conflicts, paths
 from taskpit.store.plain.claim import excluded, in_use
 from taskpit.store.plain.folder import Folder
 from taskpit.store.plain.ids import waiting
@@ -75,15 +75,23 @@ class Reader:
         for spot in look.claims():
             if spot.id == task_id and (card := self._claimed_card(spot)) is not None:
                 return card
-        if folder.verdict(task_id) is None:
+        verdict = folder.verdict(task_id)
+        if verdict is not Verdict.DONE:
             for spot in look.ready_of(task_id):
-                if (card := self._ready_card(spot, look)) is not None:
+                card = self._ready_card(spot, look)
+                if card is not None and (verdict is None or self._asks_again(spot)):
                     return card
+        if verdict is None:
             for change in folder.pending.listing()[0]:
                 ending = folder.ready_spot(change.token.name)
                 if ending is not None and ending.id == task_id:
                     return self._ending_card(ending, change.token.path)
         return self._finished_card(task_id)
+
+    def _asks_again(self, spot: Spot) -> bool:
+        """Tell whether a ready file of a task that failed means that it is tried again: an empty one means nothing."""
+        status = self._folder.files.stat(spot.path)
+        return status is not None and status.st_size > 0
 
     def _missing(self, task_id: str) -> Card | None:
         """Return the card of a task whose file was removed by hand."""
@@ -265,7 +273,8 @@ class Reader:
         odd = [([1 << 62, 0.0, 0, "", name], name) for name in sorted(self._cache.odd)]
         for key, name in (*known, *odd):
             spot = self._folder.ready_spot(name)
-            if spot is not None and self._folder.verdict(spot.id) is not Verdict.DONE:
+            verdict = self._folder.verdict(spot.id) if spot is not None else None
+            if spot is not None and (verdict is None or (verdict is not Verdict.DONE and self._asks_again(spot))):
                 yield key, spot
 
     def _others(self, state: State) -> list[tuple[list[Any], Spot]]:
@@ -278,17 +287,22 @@ class Reader:
 
     def _ends(self) -> dict[str, State]:
         """Return the state of every task that has ended, by names alone."""
-        folder, found = self._folder, {}
+        folder, found, ready = self._folder, {}, waiting(self._folder)
         for name in folder.files.names(paths.ENDED):
             task_id, _, said = name.partition("~")
-            if said in tuple(Verdict) and is_word(task_id):
+            again = said in conflicts.FAILURES and task_id in ready and self._is_tried_again(task_id)
+            if said in tuple(Verdict) and is_word(task_id) and not again:
                 found[task_id] = Verdict(said).state
-        ready = waiting(folder) if folder.layout.results else set()
         for place in folder.layout.results:
             for spot in folder.spots(place):
                 if spot.verdict is not None and spot.id not in found and spot.id not in ready:
                     found[spot.id] = spot.state
         return found
+
+    def _is_tried_again(self, task_id: str) -> bool:
+        """Tell whether a task that failed was put back by hand."""
+        spots = self._folder.spots(self._folder.layout.ready, State.READY)
+        return any(spot.id == task_id and self._asks_again(spot) for spot in spots)
 
     def counts(self) -> dict[State, int]:
         """Count the tasks of each state, by names alone; one whose end is being shown still counts as claimed."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import wraps
 from typing import ParamSpec, TypeVar
 
 from taskpit.clock import Clock
 from taskpit.config import Config
-from taskpit.errors import Invalid
+from taskpit.errors import Invalid, TaskpitError
 from taskpit.layouts import Layout
 from taskpit.layouts.layout import check_word
 from taskpit.model import Card, Claim, End, Event, Lock, Page, Said, State, Task, Want
@@ -34,6 +35,8 @@ R = TypeVar("R")
 
 #: A process that puts one task after the other reserves up to so many ids at a time.
 LARGEST_BLOCK = 64
+#: So many seconds reserved ids are believed to be unused by other programs.
+FRESH = 1.0
 
 
 def verb(method: Callable[P, R]) -> Callable[P, R]:
@@ -53,11 +56,18 @@ class FolderStore:
     """A Store over one folder. Threads may share it; only one of them may `wait`."""
 
     def __init__(
-        self, root: str, layout: Layout, config: Config, clock: Clock | None = None, files: Files | None = None
+        self,
+        root: str,
+        layout: Layout,
+        config: Config,
+        clock: Clock | None = None,
+        files: Files | None = None,
+        *,
+        young: float = paths.YOUNG,
     ) -> None:
         self.config = config
         self.clock = clock or Clock()
-        self.folder = open_folder(files or Files(root), layout, config, self.clock)
+        self.folder = open_folder(files or Files(root), layout, config, self.clock, young)
         self._cache = ReadyCache(self.folder)
         self._claimer = Claimer(self.folder, self._cache)
         self._finisher = Finisher(self.folder)
@@ -72,6 +82,8 @@ class FolderStore:
         #: Ids that are reserved for this process, and those that it gave out last.
         self._ids: list[str] = []
         self._given: frozenset[str] = frozenset()
+        #: When the reserved ones were last known to be unused.
+        self._ids_at = 0.0
         #: Tasks that were vetted and not put yet, by identity, with their names and bytes.
         self._spelt: dict[int, tuple[Task, Task, bytes]] = {}
         self._block = 1
@@ -84,7 +96,10 @@ class FolderStore:
         if not parents:
             return []
         with self._reading:
+            if self._ids and self.clock.monotonic() - self._ids_at > FRESH:
+                self._ids, self._ids_at = ids.unused(self.folder, self._ids), self.clock.monotonic()
             if len(self._ids) < len(parents):
+                self._ids_at = self._ids_at if self._ids else self.clock.monotonic()
                 block = max(self._block, len(parents) - len(self._ids))
                 with self.folder.lock.hold("allot"):
                     self._ids += ids.allot(self.folder, block)
@@ -267,18 +282,21 @@ class FolderStore:
         """Return claims that may be given to another worker."""
         found = []
         for spot, reason, status in self._judge.lapsed():
+            why = reason
             try:
                 task = self.folder.load(spot)
             except (FileNotFoundError, Unreadable):
                 continue
             except Invalid as error:
-                task = sweep.spoilt(self.folder, spot, error.message, dry_run=dry_run) or stub(spot)
-                if task.title == "" and not dry_run:
+                kept = None if dry_run else sweep.spoilt(self.folder, spot, error.message)
+                if kept is None and not dry_run:
                     continue
+                task = kept or stub(spot)
+                why = f"{reason}; its file would be set aside: {error.message}" if dry_run else reason
             self._finisher.judged[spot.worker] = status.st_mtime
             claim = Claim(task=task, worker=base(spot.worker), fence=spot.worker, attempt=task.attempts + 1)
             stop = self.folder.files.stat(paths.open_path(task.id, "~stop")) is not None
-            found.append(Lapse(claim=claim, reason=reason, called_off=stop))
+            found.append(Lapse(claim=claim, reason=why, called_off=stop))
         return found
 
     @verb
@@ -396,6 +414,13 @@ class FolderStore:
             if MARK in spot.worker and base(spot.worker) == worker:
                 self._judge.orphans.add(spot.worker)
         return member
+
+    def recover(self) -> None:
+        """Complete what a process left that died in the middle; where that cannot be done a sweep says so."""
+        with suppress(OSError, TaskpitError):
+            if self.folder.files.names(paths.PENDING):
+                with self.folder.lock.hold("open"):
+                    self.folder.pending.recover()
 
     def info(self) -> Info:
         """Say what this store is and what it promises."""

@@ -41,6 +41,7 @@ from taskpit.store.plain import conflicts, paths
 from taskpit.store.plain.changelog import DIGEST, decode, digest
 from taskpit.store.plain.files import Stat
 from taskpit.store.plain.folder import Folder, Unreadable
+from taskpit.store.plain.ids import allot
 from taskpit.store.plain.paths import LARGEST_RESULT
 from taskpit.store.port import Mend
 
@@ -106,14 +107,15 @@ def _keep_reserve(folder: Folder) -> None:
             folder.files.create(paths.RESERVE, bytes(RESERVE))
 
 
-def spoilt(folder: Folder, spot: Spot, reason: str, *, dry_run: bool) -> Task | None:
+def spoilt(folder: Folder, spot: Spot, reason: str) -> Task | None:
     """Set a claimed file aside that cannot be read; return the task as it was put where only its copy is spoilt."""
     original = folder.original(spot.id) if folder.layout.guarded else None
-    if dry_run or original is not None:
-        return original
     with folder.lock.hold("sweep"):
-        folder.set_aside(spot.path, reason, folder.files.stat(spot.path))
-    return None
+        if original is None:
+            folder.set_aside(spot.path, reason, folder.files.stat(spot.path))
+        else:
+            folder.copy_aside(spot.path, reason)
+    return original
 
 
 class _Survey:
@@ -206,14 +208,38 @@ class _Survey:
                 if spot is None or spot.verdict is None or spot.id in tokens:
                     continue
                 known = next((one for one in Verdict if f"{spot.id}~{one}" in kept), None)
+                if known is not None and self._is_wrong_name(spot, known):
+                    yield Case(
+                        "set aside", spot.path, f"{spot.id} is finished ({known})", self._wrong_name(spot, known)
+                    )
+                    continue
                 if known is None or (spot.verdict is Verdict.DONE and known is not Verdict.DONE):
                     yield from self._foreign(spot, known)
                 elif folder.in_place or kept[f"{spot.id}~{known}"] != entry.inode:
-                    yield from self._replaced(spot, known)
+                    another = not folder.in_place and conflicts.is_another_task(folder, spot)
+                    yield from self._foreign(spot, known) if another else self._replaced(spot, known)
+
+    def _is_wrong_name(self, spot: Spot, known: Verdict) -> bool:
+        """Tell whether a name says that a task ended otherwise than it did, and the right one is there, too."""
+        right = self._folder.layout.ended_path(spot, known)
+        otherwise = spot.verdict is not None and spot.verdict.state is not known.state
+        return otherwise and bool(right) and self._files.stat(right) is not None
+
+    def _wrong_name(self, spot: Spot, known: Verdict) -> Cure:
+        def cure() -> str | None:
+            if not self._is_wrong_name(spot, known) or self._folder.verdict(spot.id) is not known:
+                return None
+            return self._folder.set_aside(spot.path, f"{spot.id} is finished ({known})")
+
+        return cure
 
     def _foreign(self, spot: Spot, known: Verdict | None) -> Iterator[Case]:
         status = self._files.stat(spot.path)
         if status is None or self._folder.is_young(status):
+            return
+        if modes.S_ISREG(status.st_mode) and conflicts.is_another_task(self._folder, spot):
+            details = f"{spot.path} is the result of another task than {spot.id}"
+            yield Case("registered", spot.path, details, lambda: self._renumber(spot, status))
             return
         if not modes.S_ISREG(status.st_mode):
             why = "it is not a regular file"
@@ -226,6 +252,17 @@ class _Survey:
             return "" if conflicts.learn(self._folder, spot) else None
 
         yield Case("registered", spot.id, f"{spot.path} was written by another program", cure)
+
+    def _renumber(self, spot: Spot, status: Stat) -> str | None:
+        """Know the result of another task under the next free number, as a ready file of another name would be."""
+        folder = self._folder
+        new = allot(folder, 1)[0]
+        path = folder.layout.result_path(Task(id=new, title="", slug=spot.slug), spot.verdict or Verdict.DONE)
+        if not conflicts.move_judged(folder, spot.path, path, status):
+            return None
+        folder.tell("renumbered_task", new, details=f"it was {spot.path}, but {spot.id} is another task")
+        conflicts.learn(folder, spot.replace(id=new, path=path))
+        return f"{spot.path} is the result of another task than {spot.id}; it is {path} now"
 
     def _replaced(self, spot: Spot, known: Verdict) -> Iterator[Case]:
         folder, path = self._folder, self._folder.layout.result_of(spot)
@@ -287,6 +324,8 @@ class _Survey:
             if status is None:
                 continue
             if any(f"{spot.id}~{one}" in ended for one in Verdict) and spot.id not in opened:
+                if conflicts.is_another_task(folder, spot):
+                    continue  # others gave it our number; if they leave it, it gets one of its own
                 yield Case("set aside", spot.path, f"{spot.id} is finished", self._aside(spot, status))
             elif spot.id not in opened and spot.id not in ended and not folder.is_young(status) and status.st_size:
                 details = f"{spot.path} was made by hand"
@@ -539,6 +578,10 @@ class _Survey:
 
     def _strangers(self) -> Iterator[Case]:
         folder = self._folder
+        for spot in folder.spots(folder.layout.ready, State.READY):
+            status = self._files.stat(spot.path)
+            if status is not None and modes.S_ISREG(status.st_mode) and not status.st_size:
+                yield Case("being written", spot.path, "it is empty: its writer has yet to fill it")
         for entry in sorted(self._files.entries(folder.layout.ready)):
             name, path = entry.name, folder.ready_path(entry.name)
             if folder.spot(folder.layout.ready, name) is not None or name.startswith(NEVER) or name.endswith("~"):

@@ -33,7 +33,7 @@ class Waiter:
 
     def _until_odd(self, timeout: float) -> float:
         # A file of another program is looked at again once it is two seconds old.
-        return min(timeout, paths.YOUNG / 2) if self._cache.odd else timeout
+        return min(timeout, self._folder.young / 2) if self._cache.odd else timeout
 
     def _poll(self, timeout: float) -> bool:
         clock = self._folder.clock
