@@ -284,7 +284,7 @@ def drain(place, store, where):
     raise AssertionError(f"{where}: it never ends")
 
 
-def test_errors_are_told(tmp_path):
+def test_a_wrong_path_is_refused(tmp_path):
     """The strict names of the port: a wrong path is refused before anything is done."""
     place = Scene(str(tmp_path / "q"), KINDS[0], FakeClock())
     with pytest.raises(TaskpitError):
