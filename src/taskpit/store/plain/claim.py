@@ -163,10 +163,7 @@ class Claimer:
         if folder.layout.guarded:
             moved = self._take_copy(spot, fence, until)
         else:
-            try:
-                folder.files.set_times(spot.path, until)
-            except PermissionError:
-                folder.files.set_times(spot.path, None)
+            folder.stamp(spot.path, until, fence)
             moved = folder.move(spot.path, folder.layout.claimed_path(spot, fence))
         if not moved:
             return None

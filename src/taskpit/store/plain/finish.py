@@ -77,13 +77,15 @@ class Draft:
                 content["shown"] = content["result"]
             if end.task is not None:
                 content["next"] = folder.spell(self.stays, SLACK)
+            if end.task is not None and layout.rewritten:
+                content["beside"] = layout.beside(self.stays)
         elif end.task is not None or end.delay or layout.guarded:
             now = folder.clock.now()
             after = (end.task or end.claim.task).replace(updated=now)
             after = after.replace(not_before=now + end.delay) if end.delay else after
             content["next"] = folder.spell(after.replace(slug=end.claim.task.slug), SLACK)
-            if layout.rewritten and (beside := layout.beside(after)):
-                content["beside"] = beside
+            if layout.rewritten:  # also if it is empty: what was kept before must not come back
+                content["beside"] = layout.beside(after)
         if end.attempt is not None:
             evidence = end.attempt.evidence
             fields = {**end.attempt.as_dict(), "evidence": evidence and evidence.as_dict()}
@@ -237,8 +239,8 @@ class Finisher:
         task = folder.layout.named(task)
         data, name = folder.spell(task, SLACK), folder.ready_name(task)
         content = {"next": data}
-        if folder.layout.rewritten and (beside := folder.layout.beside(task)):
-            content["beside"] = beside
+        if folder.layout.rewritten:
+            content["beside"] = folder.layout.beside(task)
         parts = [(part_of(name, nonce, kind, one), one) for kind, one in content.items()]
         since = folder.pending.clocks()
         folder.pending.write(parts)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import stat
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from taskpit.clock import Clock
@@ -293,6 +294,19 @@ class Folder:
     def line(self, action: str, task_id: str = "", worker: str = "keeper", details: str = "", **more: str) -> bytes:
         """Spell a line of now."""
         return line(self.clock.now(), action, task_id, worker, details, **more)
+
+    def stamp(self, path: str, until: float, fence: str) -> bool:
+        """Say by its mtime until when a claim lasts. False if the file is gone.
+
+        Another user's file may refuse any time; then the worker's own record says it.
+        """
+        try:
+            return self.files.set_times(path, until)
+        except PermissionError:
+            with suppress(PermissionError):
+                self.files.set_times(path, None)
+            self.files.set_times(paths.worker_path(fence), until + self.cleaned_after)
+            return self.files.stat(path) is not None
 
     def sync_dirs(self, *folders: str) -> None:
         """Flush the names of these folders, where power loss must not take them."""

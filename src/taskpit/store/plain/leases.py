@@ -242,7 +242,7 @@ class Judge:
         kept = {**dict(list(boots.items())[-BOOTS:])}
         kept[clock.boot()] = {"offset": offset, "since": even_since, "claims": now}
         with suppress(OSError):  # without room what was seen is only judged later
-            replace(self._folder, paths.SIGHTINGS, json.dumps(kept, ensure_ascii=False).encode())
+            replace(self._folder, paths.SIGHTINGS, json.dumps(kept).encode())
         return found
 
     def _load(self) -> dict[str, Any]:

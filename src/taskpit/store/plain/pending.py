@@ -157,7 +157,8 @@ class Pending:
         self._folder.log.doubtful = True
         changes, parts = self.listing()
         puts = [part for part in parts if part.kind == "put" or part.kind.startswith("child")]
-        done = [self._id(part.name) for part in puts if self._recover_put(part)]
+        besides = {part.nonce: part for part in parts if part.kind == "beside"}
+        done = [self._id(part.name) for part in puts if self._recover_put(part, besides.get(part.nonce))]
         for change in changes:
             self._flush(change)
             if self._is_torn(change):
@@ -184,7 +185,7 @@ class Pending:
         statuses = ((part, self._files.stat(part.path)) for part in self.listing()[1])
         return [part for part, status in statuses if status is not None and now - status.st_ctime > LEFT_OVER]
 
-    def _recover_put(self, part: Part) -> bool:
+    def _recover_put(self, part: Part, beside: Part | None) -> bool:
         """Complete a put that was decided; False if it was not."""
         task_id = self._id(part.name)
         mine, known = self._files.stat(part.path), self._files.stat(paths.open_path(task_id)) if task_id else None
@@ -198,6 +199,8 @@ class Pending:
         if self._folder.durable:
             self._files.sync(part.path)
             self._folder.sync_dirs(paths.OPEN)
+        if beside is not None:
+            self.show_beside(beside)
         self.show_put(part)
         return True
 
@@ -280,6 +283,10 @@ class Pending:
         if line:
             self._folder.log.append(line)
         self._enter(part.path, part.name)
+
+    def show_beside(self, part: Part) -> None:
+        """Keep next to a task what other programs drop from it."""
+        self._files.replace(part.path, paths.open_path(self._id(part.name), "~beside"))
 
     def admit(self, part: Part) -> bool:
         """Decide a put: the id is this part's from now on. False if it is known."""
@@ -528,7 +535,7 @@ class Pending:
                     self._folder.move(part.path, path_of(paths.TRIES, task_id, f"~{change.token.nonce}"))
                 self._files.remove(part.path)
             elif kind == "beside":
-                self._files.replace(part.path, paths.open_path(task_id, "~beside"))
+                self.show_beside(part)
             elif kind.startswith("note."):
                 note = self._folder.layout.note_path(stub(self._spot(change.token.name)), kind[5:])
                 self._folder.make_place(note)

@@ -30,6 +30,8 @@ class Entrant(NamedTuple):
     part: Part
     data: bytes
     line: bytes
+    #: What is kept next to the task, for layouts whose programs drop fields; empty if nothing.
+    beside: bytes
 
 
 def settings_digest(task: Task) -> str:
@@ -64,11 +66,13 @@ def _entrant(folder: Folder, task: Task, data: bytes) -> Entrant:
     nonce = folder.nonce()
     part = part_of(folder.ready_name(task), nonce, "put", data)
     line = folder.line("added_task", task.id, task.by or "keeper", task.title, **marks(task, data, nonce))
-    return Entrant(task, part, data, line)
+    return Entrant(task, part, data, line, folder.layout.beside(task) if folder.layout.rewritten else b"")
 
 
 def _put_chunk(folder: Folder, entrants: Sequence[Entrant]) -> list[Said]:
     pending, parts = folder.pending, [(one.part, one.data) for one in entrants]
+    more = [(beside_part(one.part, one.beside), one.beside) for one in entrants if one.beside]
+    parts = [*more, *parts]
     since = pending.clocks()
     pending.write(parts)
     with folder.lock.hold("put"):
@@ -77,14 +81,16 @@ def _put_chunk(folder: Folder, entrants: Sequence[Entrant]) -> list[Said]:
         mine = [one for one in entrants if one.part in admitted]
         known = [one for one in entrants if one.part not in admitted]
         pending.remove(one.part for one in known)
+        pending.remove(beside_part(one.part, one.beside) for one in known if one.beside)
         for one in known:
             _restore(folder, one.task.id)
         if not folder.durable and mine:
             folder.log.append(b"".join(one.line for one in mine))
             for one in mine:
-                folder.pending.show_put(one.part, logged=True)
+                _show_one(folder, one)
     if folder.durable and mine:
-        pending.settle([(one.part, one.data) for one in mine])
+        mine_too = {beside_part(one.part, one.beside) for one in mine if one.beside}
+        pending.settle([row for row in parts if row[0] in admitted | mine_too])
         with folder.lock.hold("put"):
             _show(folder, mine)
     return [Said.CREATED if one.part in admitted else _compared(folder, one) for one in entrants]
@@ -103,7 +109,18 @@ def _show(folder: Folder, entrants: Sequence[Entrant]) -> None:
     if here:
         folder.log.append(b"".join(one.line for one in here))
     for one in here:
-        folder.pending.show_put(one.part, logged=True)
+        _show_one(folder, one)
+
+
+def _show_one(folder: Folder, entrant: Entrant) -> None:
+    if entrant.beside:
+        folder.pending.show_beside(beside_part(entrant.part, entrant.beside))
+    folder.pending.show_put(entrant.part, logged=True)
+
+
+def beside_part(part: Part, data: bytes) -> Part:
+    """Name the part with what is kept next to the task of another part."""
+    return part_of(part.name, part.nonce, "beside", data)
 
 
 def _restore(folder: Folder, task_id: str) -> None:

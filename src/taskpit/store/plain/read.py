@@ -126,14 +126,19 @@ class Reader:
             )
         opened = folder.files.stat(paths.open_path(spot.id))
         young = (opened is None or opened.st_ino != status.st_ino) and folder.is_young(status)
-        if not data or young:
-            why = "it is still being written" if data else "it is empty: its writer has yet to fill it"
+        if not data:
+            why = "it is empty: its writer has yet to fill it"
             return Card(task=stub(spot), state=State.READY, held=why, barred=f"{UNREAD}: {why}")
         try:
-            task = folder.parse(spot, data)
+            task, why = folder.parse(spot, data), ""
         except Invalid as error:
-            why = f"{UNREAD}: {error.message}"
-            return Card(task=stub(spot), state=State.READY, held=why, barred=why)
+            task, why = stub(spot), f"{UNREAD}: {error.message}"
+        if young:
+            why = "it is still being written"
+        if why:
+            return Card(
+                task=task, state=State.READY, held=why, barred=why if why.startswith(UNREAD) else f"{UNREAD}: {why}"
+            )
         if folder.is_damaged(spot, data, status):
             why = f"{UNREAD}: its bytes are damaged"
             return Card(task=task, state=State.READY, held=why, barred=why)
@@ -192,8 +197,11 @@ class Reader:
             result = result.replace(reason="it was called finished without a result")
         except (OSError, Invalid) as error:
             result = result.replace(reason=f"{UNREAD}: {error}")
-        ended = self._ended_task(spot)
-        return Card(task=ended or task or folder.original(spot.id) or stub(spot), state=verdict.state, result=result)
+        return Card(
+            task=task or self._ended_task(spot) or folder.original(spot.id) or stub(spot),
+            state=verdict.state,
+            result=result,
+        )
 
     def _result_in_place(self, spot: Spot, verdict: Verdict) -> Result:
         """Return a result that came after the task was called finished, or was pruned."""

@@ -161,10 +161,7 @@ class FolderStore:
         if folder.layout.guarded:
             stamped = self._renew_inside(path, claim.fence, until)
         else:
-            try:
-                stamped = folder.files.set_times(path, until)
-            except PermissionError:
-                stamped = folder.files.set_times(path, None)
+            stamped = folder.stamp(path, until, claim.fence)
         if not stamped:
             return Said.LOST
         stop = folder.files.stat(paths.open_path(claim.task.id, "~stop"))
@@ -179,6 +176,8 @@ class FolderStore:
                 file.set_times(until)
         except FileNotFoundError:
             return False
+        except PermissionError:
+            return self.folder.stamp(path, until, fence)
         return True
 
     @verb

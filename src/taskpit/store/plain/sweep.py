@@ -66,7 +66,9 @@ class Case(NamedTuple):
 
 
 def sweep(folder: Folder, *, dry_run: bool) -> list[Mend]:
-    """Cure what a crash or another program left."""
+    """Cure what a crash or another program left. Refused before anything is done if a folder is a link."""
+    for name in (*folder.layout.folders, *paths.FOLDERS):
+        folder.files.stat(f"{name}/x")
     found = [mend for case in _Survey(folder).automatic() if (mend := _cured(folder, case, dry_run=dry_run))]
     if not dry_run:
         _keep_reserve(folder)
