@@ -162,6 +162,7 @@ def test_what_only_the_dead_gateway_could_tell_is_unknown(remote, cutter, served
     fresh.close()
 
 
+@pytest.mark.races
 def test_a_connection_that_is_dead_without_a_sign_robs_nobody(remote, cutter, served, monkeypatch):
     """Half open: what is sent goes nowhere, and nothing says so. Renewals come through by another connection."""
     remote.put(tasks(1))
@@ -174,6 +175,7 @@ def test_a_connection_that_is_dead_without_a_sign_robs_nobody(remote, cutter, se
     assert served.queue.store.counts()[State.DONE] == 1
 
 
+@pytest.mark.races
 def test_answers_that_come_late_or_out_of_order_change_nothing(remote, cutter, served, monkeypatch):
     """Each first answer is kept back until the call was repeated and the next one made, then comes after all."""
     behind = served.queue.store

@@ -132,6 +132,7 @@ def test_who_dawdles_is_hung_up_on(served, said):
         assert hung_up(line)
 
 
+@pytest.mark.races
 def test_who_shows_a_token_is_no_dawdler(served):
     served.restart(limits=Limits(patience=0.2))
     with connect(served) as line:

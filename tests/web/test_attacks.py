@@ -217,6 +217,7 @@ def test_two_hundred_who_dawdle(queue, board):
     assert well(board)
 
 
+@pytest.mark.races
 def test_who_dawdles_is_not_waited_for(queue, root):
     half = [
         b"",
