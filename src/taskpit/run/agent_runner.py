@@ -1,14 +1,6 @@
 """How one claimed task is run by an agent CLI, as its preset says. Knows presets and sessions; no CLI by name.
 
-    good                     Done, with the result file's text or what it said last, and what it cost
-    a limit was hit          Retry, kind quota, after the seconds until it ends (0: nobody said)
-    network, overload        Retry, kind infra
-    it failed, or says so    Failed, kind task; without a last event: crash
-    silent from the start    Retry, kind infra: its model does not answer
-    over limit, hung         Failed, kind timeout, whatever it said last: only a green check can still find it done
-    told to stop             Release
-    not logged in, misused   CannotRun is raised, as for a missing program: no task is to blame
-
+What a run leads to is in `cause`; a run at its limit is never good by itself, only a green check can find it done.
 The session of an attempt that did not finish the task is gone on with by the next one, where the CLI can.
 """
 
@@ -21,22 +13,22 @@ import time
 from collections.abc import Mapping, Sequence
 
 from taskpit import fs
-from taskpit.clock import Clock, say_duration
+from taskpit.clock import Clock
 from taskpit.decode import convert, read_json
 from taskpit.errors import Invalid
 from taskpit.ids import path_of
-from taskpit.model import Ask, Claim, Count, Done, Failed, Fields, Outcome, Release, Retry, Text, Value
+from taskpit.model import Ask, Claim, Count, Done, Failed, Fields, Outcome, Text, Value
 from taskpit.run import process, steering, usage
 from taskpit.run.acp import Client
 from taskpit.run.agent_output import Listener, Talk
 from taskpit.run.allowed import allowed
 from taskpit.run.budget import BudgetLimit
+from taskpit.run.cause import Cause, RunReport, decide
 from taskpit.run.preset import STREAMS, Backend, Preset, fill
-from taskpit.run.process import CannotRun, say_exit
+from taskpit.run.process import CannotRun
 from taskpit.run.run_directory import RunDirectory
 from taskpit.run.runner import ERROR_LINES, LARGEST_PROMPT, OUTPUT_TAIL, Run
-from taskpit.run.transcript import ORDER as SIGNS
-from taskpit.run.transcript import Finding, Transcript, judge, without_noise
+from taskpit.run.transcript import Transcript, judge, without_noise
 from taskpit.run.usage import amount, model_name, session_name
 from taskpit.text import fit, last_lines, plain
 
@@ -119,8 +111,14 @@ class Sessions:
 LONGEST_ARGUMENT = 100_000
 #: What an agent is told that goes on in its session.
 AGAIN = "\nYou have worked on this before, in this very session. Go on from there.\n"
-#: What a failure of the task's own is called.
-FAILED = {"failed": "it says that it failed", "silent": "it ended without a word"}
+#: The cause for each sign of trouble that is not the task's, as presets call it.
+SIGNS = {
+    "quota": Cause.QUOTA,
+    "infra": Cause.OUTAGE,
+    "auth": Cause.LOGIN,
+    "usage": Cause.MISUSE,
+    "no-session": Cause.NO_SESSION,
+}
 #: Facts that are no costs.
 NO_COST = frozenset(("text", "error", "session", "model"))
 #: So many changed files are listed in a log.
@@ -300,70 +298,50 @@ class AgentRunner:
             news.counted({key: amount(transcript.facts[key]) or 0.0 for key in transcript.totals})
             if talk is not None and talk.client.question and ended.why != "bell":  # also one that is slow to leave
                 return Ask(question=talk.client.question, wanted="yes; or no, and what to do instead")
-            outcome = self._conclude(run, ended, transcript, resumed=resumed)
+            report = self._report(run, ended, transcript, resumed=resumed)
         except OSError as error:
-            return Retry(reason=f"the machine has no room for it: {error}", kind="room")
+            return decide(RunReport(cause=Cause.NO_ROOM, words=str(error)))
         finally:
             listener.close()
             add_to_log(run.place)
             fs.remove(run.place.agent)
+        outcome = decide(report) if report.cause is not Cause.NO_SESSION else None
         return self._follow_up(run, sessions, outcome)
 
-    def _conclude(self, run: Run, ended: process.Ended, transcript: Transcript, *, resumed: bool) -> Outcome | None:
-        """What the run leads to; None if it does not know the session it was to go on with."""
-        cost, facts = run.cost, transcript.facts
+    def _report(self, run: Run, ended: process.Ended, transcript: Transcript, *, resumed: bool) -> RunReport:
+        """What the run shows."""
+        facts, preset = transcript.facts, self.preset
+        report = RunReport(
+            cause=Cause.STOPPED, name=preset.name, program=preset.bin, code=ended.code, seconds=ended.seconds
+        )
         if ended.why == "bell":
-            return Release(reason="its worker was asked to stop")
+            return report
         result = run.place.read_result()
         run.has_result = result is not None
         if run.tools is not None:
             run.tools += int(amount(facts.get("tools")) or 0)
-        finding = judge(transcript, ended, result=result is not None, resumed=resumed, now=self.clock.now())
-        run.say(f"{self.preset.name}: {finding.means}; " + ", ".join(f"{key} {value}" for key, value in cost.items()))
+        now = self.clock.now()
+        finding = judge(transcript, ended, result=result is not None, resumed=resumed, now=now)
+        costs = ", ".join(f"{key} {value}" for key, value in run.cost.items())
+        run.say(f"{preset.name}: {finding.means}; {costs}")
+        output = plain(result or transcript.text("text")).strip()
         if finding.means == "done":
-            words = without_noise(self.preset, transcript.words)
-            output = plain(result or transcript.text("text") or words[-OUTPUT_TAIL:]).strip()
-            return Done(output=output, seconds=ended.seconds, cost=cost)
-        if finding.means == "no-session":
-            return None
-        if ended.why == "stall" and finding.means not in SIGNS and not (transcript.text("text") or facts.get("tools")):
-            # It has not said a word since it began: it tries its API again and again, and does not tell.
-            return Retry(
-                reason=f"{self.preset.name} had no answer from its model for {say_duration(self.preset.stall)}"
-            )
-        message = last_lines((finding.told or transcript.words).encode(), ERROR_LINES)
-        return self._refuse(run, ended, finding, message, plain(result or transcript.text("text")).strip())
-
-    def _refuse(self, run: Run, ended: process.Ended, finding: Finding, told: str, output: str) -> Outcome:
-        """What a run that was not good leads to."""
-        name = self.preset.name
-        if finding.means == "quota":
-            after = max(finding.resets - self.clock.now(), 0.0) if finding.resets else 0.0
-            run.exact = finding.exact
-            return Retry(reason=f"{name} has reached a limit: {told}", after=after, kind="quota")
-        if finding.means == "infra":
-            return Retry(reason=f"{name} has trouble: {told}")
-        if finding.means == "auth":
-            hint = f"Run {self.preset.bin} once by hand and log in, then start again."
-            raise CannotRun(f"{name} is not logged in: {told}", hint=hint, command=self.preset.bin)
-        if finding.means == "usage":
-            hint = f"Its preset can be changed in .taskpit/presets/{name}.toml; `pit work --dry-run` shows the command."
-            raise CannotRun(f"{name} does not take this command: {told}", hint=hint, command=self.preset.bin)
-        return self._failed(ended, finding, told).replace(output=output)
-
-    def _failed(self, ended: process.Ended, finding: Finding, told: str) -> Failed:
-        """The task's own failure, as the most telling of what is known about it."""
-        if ended.why == "limit":
-            head, kind = f"it took longer than {say_duration(self.limit)}", "timeout"
-        elif ended.why == "stall":
-            head, kind = f"it printed nothing for {say_duration(self.preset.stall)}", "timeout"
-        elif finding.means == "crashed":
-            head, kind = say_exit(ended.code), "crash"
-        elif finding.means == "unfinished":
-            head, kind = "it ended without saying that it was done", "crash"
-        else:
-            head, kind = FAILED.get(finding.means, FAILED["failed"]), "task"
-        return Failed(error=f"{head}\n{told}" if told else head, kind=kind, seconds=ended.seconds)
+            words = without_noise(preset, transcript.words)
+            output = output or plain(words[-OUTPUT_TAIL:]).strip()
+            return report.replace(cause=Cause.DONE, output=output, cost=run.cost)
+        cause = SIGNS.get(finding.means)
+        if cause is None:  # no sign of its backend: the most telling of what is known about the task
+            spoke = transcript.text("text") or facts.get("tools")
+            ended_by_us = {"limit": Cause.LIMIT, "stall": Cause.STALLED if spoke else Cause.MUTE}
+            cause = ended_by_us.get(ended.why) or Cause(finding.means)
+        run.exact = finding.exact and cause is Cause.QUOTA
+        return report.replace(
+            cause=cause,
+            words=last_lines((finding.told or transcript.words).encode(), ERROR_LINES),
+            output=output,
+            allowed=self.limit if ended.why == "limit" else preset.stall,
+            after=max(finding.resets - now, 0.0) if finding.resets and cause is Cause.QUOTA else 0.0,
+        )
 
     def _hear_files(self, run: Run, transcript: Transcript) -> None:
         """Hear the events in files that it left."""

@@ -19,12 +19,11 @@ import stat
 from contextlib import suppress
 
 from taskpit import fs, plugins
-from taskpit.clock import say_duration
 from taskpit.errors import TaskpitError
-from taskpit.model import Done, Failed, Release, Retry
 from taskpit.run import process
 from taskpit.run.allowed import without_secrets
-from taskpit.run.process import SHELL, Bell, CannotRun, find_program, say_exit
+from taskpit.run.cause import Cause, RunReport, decide
+from taskpit.run.process import SHELL, Bell, CannotRun, find_program
 from taskpit.run.prompt import make_prompt, task_text
 from taskpit.run.traces import traceparent
 from taskpit.text import last_lines, plain
@@ -237,24 +236,22 @@ class CommandRunner:
         try:
             ended = run.execute(order)
         except OSError as error:
-            return Retry(reason=f"the machine has no room for it: {error}")
-        return self._judge(run, ended)
+            return decide(RunReport(cause=Cause.NO_ROOM, words=str(error)))
+        return decide(self._report(run, ended))
 
-    def _judge(self, run: Run, ended: process.Ended) -> Outcome:
+    def _report(self, run: Run, ended: process.Ended) -> RunReport:
+        """What the run shows."""
         log = run.place.last_words(8 * OUTPUT_TAIL) if ended.printed else b""
-        if ended.why == "bell":
-            return Release(reason="its worker was asked to stop")
-        if ended.why == "limit":
-            told = f"it took longer than {say_duration(self.limit)}"
-            return Failed(error=_with_log(told, log), kind="timeout", seconds=ended.seconds)
-        if ended.code == TEMPFAIL:
-            return Retry(reason=_with_log("the command asks to be tried again later", log))
-        if ended.code != 0:
-            return Failed(error=_with_log(say_exit(ended.code), log), kind="crash", seconds=ended.seconds)
-        output = run.place.read_result()
+        causes = {"bell": Cause.STOPPED, "limit": Cause.LIMIT}
+        by_code = {0: Cause.DONE, TEMPFAIL: Cause.LATER}
+        cause = causes.get(ended.why) or by_code.get(ended.code, Cause.CRASHED)
+        output = run.place.read_result() if cause is Cause.DONE else ""
         if output is None:
             output = plain(log[-OUTPUT_TAIL:].decode("utf-8", "replace")).strip("\ufffd\n")
-        return Done(output=output, seconds=ended.seconds)
+        words = last_lines(log, ERROR_LINES) if cause is not Cause.DONE else ""
+        return RunReport(
+            cause=cause, words=words, output=output, code=ended.code, seconds=ended.seconds, allowed=self.limit
+        )
 
 
 def _may_read_prompt(argv: Sequence[str], cwd: str) -> bool:
@@ -266,12 +263,6 @@ def _may_read_prompt(argv: Sequence[str], cwd: str) -> bool:
             if stat.S_ISREG(os.fstat(file.fileno()).st_mode) and file.read(4) not in BINARIES:
                 return True
     return False
-
-
-def _with_log(told: str, log: bytes) -> str:
-    """What happened and the last words, which say why."""
-    words = last_lines(log, ERROR_LINES)
-    return f"{told}\n{words}" if words else told
 
 
 # -- runners that other packages bring -------------------------------------------------------------
