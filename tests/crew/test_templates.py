@@ -98,3 +98,29 @@ def test_builder_and_reviewer_without_a_model(zoo, tmp_path):
     assert "the work of builder~" in zoo.card(made).result.output
     said = [(event.action, event.worker.partition("~")[0]) for event in zoo.queue.store.events(limit=1000)[0]]
     assert ("approved", "reviewer") in said
+
+
+AGENTS = '[backend.claude]\npreset = "claude"\nbin = "true"\n\n[[agent]]\nname = "builder"\nbackend = "claude"\n'
+
+
+def test_a_crew_in_a_checkout_says_how_its_agents_land(tmp_path):
+    make_repository(str(tmp_path))
+    zoo = tmp_path / "zoo"
+    assert init(zoo).returncode == 0
+    (zoo / "agents.toml").write_text(AGENTS)
+    assert trust.remember(str(zoo))
+    argv = [sys.executable, "-P", "-m", "taskpit", "-C", str(zoo), "crew"]
+    ran = subprocess.run([*argv, "up"], capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert ran.returncode == 6
+    assert "builder runs an agent in the git repository" in " ".join(ran.stderr.split())
+    assert 'land = "merge"' in ran.stderr
+    assert 'land = "none"' in ran.stderr
+    (zoo / "agents.toml").write_text(f'[defaults]\nland = "none"\n\n{AGENTS}')
+    assert trust.remember(str(zoo))
+    file.require_landing(file.load(file.find(str(zoo)), str(zoo), os.environ))
+
+
+def test_a_template_in_a_checkout_lands(tmp_path):
+    make_repository(str(tmp_path))
+    assert init(tmp_path / "inside", "--template", "snakepit").returncode == 0
+    assert 'land = "merge"' in (tmp_path / "inside" / "agents.toml").read_text()
