@@ -20,7 +20,8 @@ from taskpit.store.postgres import database
 from taskpit.store.postgres.address import parse
 from taskpit.store.postgres.store import PostgresStore
 
-pytestmark = pytest.mark.races
+#: Decided by how fast a busy machine is.
+timed = pytest.mark.races
 
 LEASE = 1.0
 
@@ -47,6 +48,7 @@ def holder(alone):
     store.close()
 
 
+@timed
 def test_a_frozen_server_takes_no_claim_from_its_holder(alone, holder):
     """The keeper, and one that was never there before, are asked first after the thaw."""
     keeper_of = another(holder)
@@ -68,6 +70,7 @@ def test_a_frozen_server_takes_no_claim_from_its_holder(alone, holder):
     fresh.close()
 
 
+@timed
 def test_a_keeper_that_was_cut_off_alone_waits_for_one_lease(alone, holder):
     """Others kept their contact, so the server knows of no outage; a holder on the keeper's network may come back."""
     elsewhere, claim = another(holder), claimed(holder)
@@ -76,13 +79,14 @@ def test_a_keeper_that_was_cut_off_alone_waits_for_one_lease(alone, holder):
     assert keeper_of.lapsed() == []
     keeper_of.database.contact.failed()
     outlive(claim)
-    assert [lapse.claim.fence for lapse in elsewhere.lapsed()] == [claim.fence]
+    until(lambda: [lapse.claim.fence for lapse in elsewhere.lapsed()] == [claim.fence])
     assert keeper_of.lapsed() == []
     until(lambda: len(keeper_of.lapsed()) == 1)
     keeper_of.close()
     elsewhere.close()
 
 
+@timed
 def test_a_lone_sweep_notes_a_claim_and_one_a_lease_later_reclaims_it(server):
     store = server.queue()
     claim = claimed(store, 0.5)
@@ -96,6 +100,7 @@ def test_a_lone_sweep_notes_a_claim_and_one_a_lease_later_reclaims_it(server):
     store.close()
 
 
+@timed
 def test_a_holder_that_renews_after_a_lone_sweep_keeps_its_claim(server):
     store = server.queue()
     claim = claimed(store, 0.5)
@@ -110,6 +115,7 @@ def test_a_holder_that_renews_after_a_lone_sweep_keeps_its_claim(server):
     store.close()
 
 
+@timed
 def test_a_single_sweep_reclaims_where_a_pool_keeps_contact(server):
     store, pool = server.queue(), None
     lease = 4.0  # a busy machine lets the pool note contact within a tenth of it
@@ -134,6 +140,7 @@ def test_a_keeper_that_joined_nothing_keeps_contact_too(server):
     store.close()
 
 
+@timed
 def test_the_name_of_a_worker_that_is_gone_is_free_after_an_outage_and_one_lease(server):
     """Of a worker on another machine, which cannot be looked at."""
     store = server.queue()
@@ -233,6 +240,7 @@ def hurried(monkeypatch):
     monkeypatch.setattr(database, "DEADLINE", 1.0)
 
 
+@timed
 def test_a_verb_fails_in_time_while_the_server_is_frozen(alone, hurried):
     store = alone.queue(patience="0s")
     claim = claimed(store, 60.0)
@@ -245,6 +253,7 @@ def test_a_verb_fails_in_time_while_the_server_is_frozen(alone, hurried):
     store.close()
 
 
+@timed
 def test_a_verb_fails_in_time_behind_a_network_that_swallows(server, hurried):
     relay = Relay(server.root)
     store = server.queue(host=relay.place, patience="0s")
