@@ -1,4 +1,4 @@
-"""What a wheel carries beside the package: the manual page and the completion scripts, written by the program itself.
+"""What a wheel carries beside the package: the manual page, written by the program itself.
 
 Nothing of this is kept in the repository, so nothing of it can be out of date.
 """
@@ -16,7 +16,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 class ShellFiles(BuildHookInterface[Any]):
-    """Puts `pit.1` and the completions where a shell looks for them, below the prefix."""
+    """Puts `pit.1` where `man` looks for it, below the prefix."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:  # noqa: ARG002 - hatchling's signature
         """Write them, and say where each goes."""
@@ -39,14 +39,6 @@ def written() -> dict[str, str]:
     sys.path[:0] = [os.path.join(ROOT, "src"), os.path.join(ROOT, "scripts")]
     try:
         from manual import man_page
-
-        from taskpit.cli.completion import scripts
     finally:
         del sys.path[:2]
-    completions = scripts()
-    return {
-        "share/man/man1/pit.1": man_page(),
-        "share/bash-completion/completions/pit": completions["bash"],
-        "share/zsh/site-functions/_pit": completions["zsh"],
-        "share/fish/vendor_completions.d/pit.fish": completions["fish"],
-    }
+    return {"share/man/man1/pit.1": man_page()}

@@ -30,7 +30,7 @@ from taskpit.errors import Denied
 from taskpit.model import Card, Claim, State, Task
 from taskpit.queue import Queue
 from taskpit.run import manual
-from taskpit.store.http.wire import LOOKS
+from taskpit.store.port import LOOKS
 
 
 class Actor(StrEnum):

@@ -9,6 +9,7 @@ import json
 import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from threading import Thread
 from typing import Any
 
 from taskpit import access, errors, fs
@@ -64,8 +65,6 @@ class Action(Value, frozen=True, kw_only=True):
     def begin_rest(self, queue: Queue, task_id: str, worker: str) -> None:
         """What comes afterwards is begun, beside whatever else goes on. If we are ended first, a pool goes on."""
         if self.then is not None:
-            from threading import Thread
-
             Thread(target=self.then, args=(queue, task_id, worker), name="lander", daemon=True).start()
 
     def fits(self, status: str, asks: str, *, own: bool) -> bool:

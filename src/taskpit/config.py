@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from typing import Any
 
@@ -304,8 +305,6 @@ def _command(key: str, value: object) -> tuple[str, ...]:
     if isinstance(value, str) and not set(value) & set("'\"\\"):
         value = value.split()
     elif isinstance(value, str):
-        import shlex  # only quotes pay for it
-
         try:
             value = shlex.split(value)
         except ValueError as error:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from json import dumps
 
 from taskpit import errors
 from taskpit.clock import iso, say_duration
 from taskpit.history import author, who
 from taskpit.model import LATER, Card, Result, State, Task, Try, Verdict
+from taskpit.policy import LANDING, OVER, PULL, RACING, REVIEW, REVIEWER, SPARE, WAITS, question_of
 from taskpit.status import LABELS, Status, status_of
 from taskpit.text import headline, one_line, revealed
 
@@ -68,7 +70,6 @@ def _spelt(value: object) -> str:
         return value
     if isinstance(value, dict) and not any(isinstance(part, (dict, list, tuple)) for part in value.values()):
         return ", ".join(f"{key} {part}" for key, part in value.items())
-    from json import dumps
 
     return dumps(value)
 
@@ -262,8 +263,6 @@ def _where(card: Card, now: float) -> str:
 
 def _plainly(card: Card) -> str:
     """What holds it, as it is said to the person who can do something about it."""
-    from taskpit.policy import REVIEW, REVIEWER, question_of
-
     reason, question = one_line(card.held), one_line(question_of(card.task))
     if question:
         return f"asks: {question}"
@@ -282,16 +281,6 @@ def _held(card: Card) -> str:
 
 
 def _what_to_do(card: Card, paused: str) -> list[str]:
-    from taskpit.policy import (
-        LANDING,
-        OVER,
-        PULL,
-        RACING,
-        REVIEW,
-        REVIEWER,
-        SPARE,
-        WAITS,
-    )  # who lists tasks does without
 
     task_id = card.task.id
     if card.state is State.FAILED and card.result:

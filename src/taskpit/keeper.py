@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from taskpit.errors import CursorLost, Storage, Unavailable
+from taskpit.hooks import tell_ends
 from taskpit.model import Card, Claim, Failed, Said, State
 from taskpit.policy import settle
 from taskpit.queue import CALLED_OFF, Queue
@@ -110,8 +111,6 @@ def give_back(queue: Queue, *, ended: Callable[[Queue, Claim], bool], dry_run: b
             if said is not Said.OK:
                 continue  # its worker came back to life and finished it, or another keeper was faster
             if queue.config.hooks.commands:
-                from taskpit.hooks import tell_ends
-
                 tell_ends(store, queue.config.hooks, [end])
             if "race-of" in claim.task.extra or "racers" in claim.task.extra:
                 queue.look_after_race(claim.task)

@@ -12,6 +12,7 @@ Ask      -> held until a person answers
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 
 from taskpit.clock import iso, say_duration
@@ -55,8 +56,6 @@ _NOISE = (
 
 def signature(error: str) -> str:
     """The error without what differs each time (times, numbers, addresses, directories): equal ones are the same."""
-    import re  # only failures pay for it
-
     text = error.lower()
     for pattern, word in _NOISE:
         text = re.sub(pattern, word, text)

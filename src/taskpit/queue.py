@@ -9,11 +9,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import filterfalse
 from typing import Self
 
-from taskpit import errors, pools
+from taskpit import errors, explain, pools, trust
 from taskpit.clock import Clock, iso
 from taskpit.config import Config
 from taskpit.decode import convert, several
-from taskpit.held_lock import NamedLock
+from taskpit.explain import known_otherwise, may_be_in, not_claimed, refusal
+from taskpit.held_lock import NamedLock, one_of
+from taskpit.hooks import tell_ends
 from taskpit.model import (
     SCHEDULES,
     Card,
@@ -33,8 +35,11 @@ from taskpit.model import (
     Want,
     worker_type,
 )
-from taskpit.race import Race
+from taskpit.policy import KEY, WAITS, answered, settle
+from taskpit.race import Race, entrants, parent_of
 from taskpit.rules import ANY, check_task, drawn, find_cycle, suits, tangled
+from taskpit.status import STATUSES, Status, status_of
+from taskpit.store.opening import open_store
 from taskpit.store.port import Looking, Store
 
 #: Changes by a person take the task for this long at most.
@@ -61,8 +66,6 @@ class Queue:
     @classmethod
     def open(cls, path: str, env: Mapping[str, str] | None = None) -> Self:
         """The queue in this folder."""
-        from taskpit.store.opening import open_store
-
         store = open_store(path, env)
         return cls(store, store.config, store.clock)
 
@@ -75,7 +78,6 @@ class Queue:
         info = self.store.info()
         if self._is_trusted or info.kind != "files":  # who named a database by hand has said it
             return
-        from taskpit import trust
 
         trust.require(info.where)
         self._is_trusted = True
@@ -99,8 +101,6 @@ class Queue:
             try:
                 answers = self.store.put(chunk)
             except errors.Unknown as error:
-                from taskpit.explain import may_be_in
-
                 may_be_in(error, [task.id for task, asked in zip(chunk, tasks[start:], strict=False) if not asked.id])
                 raise
             for task, answer in zip(chunk, answers, strict=True):
@@ -117,8 +117,6 @@ class Queue:
     def _put_otherwise(self, refused: Task, asked: Task) -> tuple[str, Said]:
         """It enters under another id, if it was we who chose this one: another program has used it meanwhile."""
         if asked.id:
-            from taskpit.explain import known_otherwise
-
             raise known_otherwise(refused.id, self.store.read([refused.id])[0])
         return self.put([asked])[0]
 
@@ -146,8 +144,6 @@ class Queue:
             raise errors.Invalid(f"{task!r:.60} is no task", hint="Write Task(id='', title='Fix the login').")
         check_task(task)
         if "race" in task.extra:
-            from taskpit.race import entrants
-
             entrants(task)
             if self.store.info().layout == "activities":
                 raise errors.Invalid("activities cannot race", hint="Use another layout: `pit convert`.", id=task.id)
@@ -295,8 +291,6 @@ class Queue:
 
     def _refusal(self, card: Card) -> errors.TaskpitError:
         """Why it cannot be had, and what to do."""
-        from taskpit.explain import refusal
-
         return refusal(card, self.clock.now())
 
     def _claim_of(self, card: Card, lease: float = 0.0) -> Claim:
@@ -313,8 +307,6 @@ class Queue:
         """The claim this worker has on this task; Lost says who has it instead, or that nobody does."""
         card = self.card(task_id)
         if card.state is not State.CLAIMED:
-            from taskpit.explain import not_claimed
-
             raise not_claimed(card)
         if card.worker != worker:
             raise self._refusal(card)
@@ -332,7 +324,6 @@ class Queue:
         return said
 
     def _race(self) -> Race:
-        from taskpit.race import Race  # only racers pay for it
 
         return Race(self.store, self.config, self.clock)
 
@@ -342,8 +333,6 @@ class Queue:
 
     def finish_many(self, ends: Sequence[tuple[Claim, Outcome]]) -> list[tuple[Said, End]]:
         """Each of these claims ends its way; together they wait for the disk once."""
-        from taskpit.policy import settle  # a command that only claims does without
-
         settled = []
         for claim, outcome in ends:
             meant = self._with_ids(claim, outcome) if isinstance(outcome, Split) else outcome
@@ -373,8 +362,6 @@ class Queue:
         else:
             said = list(zip(self.store.finish(ends), ends, strict=True))
         if self.config.hooks.commands:
-            from taskpit.hooks import tell_ends
-
             tell_ends(self.store, self.config.hooks, [end for answer, end in (*said, *more) if answer is Said.OK])
         return said
 
@@ -401,8 +388,6 @@ class Queue:
 
     def look_after_race(self, task: Task, worker: str = "keeper") -> None:
         """What a worker that died left undone of the race of this task, or of this racer, is done."""
-        from taskpit.race import parent_of
-
         self._race().look(parent_of(task) or task.id, worker)
 
     def _tries(self, task_id: str) -> tuple[Try, ...]:
@@ -446,8 +431,6 @@ class Queue:
 
     def lock(self, name: str, *, worker: str = "", ttl: float = 1800.0, wait: float = 0.0, kind: str = "") -> NamedLock:
         """A name to have alone while something runs: `with queue.lock("deploy", wait=60) as held: ...`."""
-        from taskpit.held_lock import NamedLock, one_of
-
         return NamedLock(self.store, self.clock, name, worker or one_of(), ttl=ttl, wait=wait, kind=kind)
 
     # -- what people do ----------------------------------------------------------------------------
@@ -538,7 +521,6 @@ class Queue:
         """Every task that waits for this answer goes on with it: the task of that id, or all with that key."""
         if not text.strip():
             raise errors.Invalid("the answer is empty")
-        from taskpit.policy import KEY, WAITS, answered
 
         asked = [card.task for card in cards(self.store, State.READY, tied=True) if card.task.hold.startswith(WAITS)]
         ids = [task.id for task in asked if task.extra.get(KEY) == word]
@@ -598,8 +580,6 @@ class Queue:
 
     def why(self, task_id: str) -> list[str]:
         """Why this task is where it is, in sentences: what holds it, what happened to it, what to do."""
-        from taskpit import explain
-
         card, root = self.card(task_id), self.store.info().papers
         lines = explain.why(card, self.clock.now(), self.store.paused())
         if card.state is State.READY and not card.held and root:
@@ -628,8 +608,6 @@ def tally(store: Looking, seen: Mapping[State, Sequence[Card]] | None = None) ->
 
     `seen` are all that there are in these states, if they were just looked at.
     """
-    from taskpit.status import STATUSES, Status, status_of
-
     there, counts, seen = store.counts(), dict.fromkeys(map(str, STATUSES), 0), seen or {}
     for state in (State.READY, State.FAILED):
         for card in seen[state] if state in seen else cards(store, state, tied=True):

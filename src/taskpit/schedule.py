@@ -16,12 +16,13 @@ time leaves out comes at the end of the gap; one that comes twice comes the firs
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping
-from datetime import date, datetime, timedelta
-from functools import partial
-from itertools import islice
-from zoneinfo import ZoneInfo
+from datetime import datetime, timedelta, timezone
+from heapq import merge
+from itertools import count, islice, takewhile
+from zoneinfo import ZoneInfo, available_timezones
+
+from cronsim import CronSim, CronSimError
 
 from taskpit.clock import LAST, duration, iso, say_duration, stamp
 from taskpit.errors import Invalid
@@ -37,11 +38,8 @@ CATCH_UP = ("none", "one", "all")
 MISSED = 3600.0
 #: So many runs at most enter at once; the others follow.
 AT_ONCE = 100
-#: So far ahead a next time is looked for: a 29th of February on a Sunday is never farther.
-HORIZON = timedelta(days=366 * 41)
 
-DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
-MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _WORDS = {"daily": "mon-sun", "day": "mon-sun", "weekdays": "mon-fri", "weekday": "mon-fri", "weekends": "sat,sun"}
 _CRON = {
     "@yearly": "0 0 1 1 *",
@@ -60,72 +58,39 @@ class Plan(Value, frozen=True, kw_only=True):
 
     text: str
     zone: str = "UTC"
-    #: Local times as minutes of the day, in order; empty for a plain interval.
-    minutes: tuple[int, ...] = ()
-    #: Days of the month, months, days of the week (0 is Monday).
-    dates: frozenset[int] = frozenset(range(1, 32))
-    months: frozenset[int] = frozenset(range(1, 13))
-    weekdays: frozenset[int] = frozenset(range(7))
-    #: Cron's rule: where both kinds of day are restricted, one of them is enough.
-    either: bool = False
-    #: Cron's other rule: what comes every so many minutes or hours also comes in an hour that is repeated.
-    repeats: bool = False
+    #: Cron's five fields, one line for each time of the day; empty for a plain interval.
+    crons: tuple[str, ...] = ()
     #: Seconds between runs, counted from 1970; 0 if it goes by the calendar.
     interval: float = 0.0
 
     def after(self, moment: float) -> float:
-        """The first time later than this one; Invalid if there is none in the next forty years, or none at all."""
-        try:
-            at = (moment // self.interval + 1) * self.interval if self.interval else self._by_calendar(moment)
-        except (OverflowError, ValueError):
-            at = LAST + 1
-        if at > LAST:
-            raise Invalid(f"{self.text!r} is not due again before the year 10000", hint=_EXAMPLES)
-        return at
-
-    def _by_calendar(self, moment: float) -> float:
-        zone = ZoneInfo(self.zone)
-        day = datetime.fromtimestamp(moment, zone).date() - timedelta(days=1)  # a gap may have moved yesterday's
-        last = day + HORIZON
-        while day <= last:
-            if self._has(day):
-                later = []
-                for fold in range(1 + self.repeats):  # a later minute of the day is never an earlier time
-                    when = partial(_utc, day, zone=zone, fold=fold)
-                    at = bisect_right(self.minutes, moment, key=when)
-                    later += [when(minute) for minute in self.minutes[at : at + 1]]
-                if later:
-                    return min(later)
-            day += timedelta(days=1)
-        raise Invalid(f"{self.text!r} is never due", hint="Is there such a day?")
+        """Return the first time later than this one; Invalid if there is none before the year 10000."""
+        for at in self.times(moment):
+            return at
+        raise Invalid(f"{self.text!r} is never due again", hint=f"Is there such a day? {_EXAMPLES}")
 
     def between(self, first: float, last: float) -> Iterator[float]:
-        """The times from `first`, which is one of them or none, to `last`."""
-        at = self.after(first - 1)
-        while at <= last:
-            yield at
-            at = self.after(at)
+        """Yield the times from `first`, which is one of them or none, to `last`."""
+        return takewhile(lambda at: at <= last, self.times(first - 1))
 
-    def _has(self, day: date) -> bool:
-        by_date, by_weekday = day.day in self.dates, day.weekday() in self.weekdays
-        return day.month in self.months and ((by_date or by_weekday) if self.either else (by_date and by_weekday))
+    def times(self, moment: float) -> Iterator[float]:
+        """Yield the times later than this one, in order."""
+        try:
+            for at in self._by_interval(moment) if self.interval else self._by_calendar(moment):
+                if at > LAST:
+                    return
+                if at > moment:  # a repeated hour and the end of a gap come once
+                    yield at
+                    moment = at
+        except (OverflowError, ValueError):  # beyond the years that a calendar has
+            return
 
+    def _by_interval(self, moment: float) -> Iterator[float]:
+        return ((moment // self.interval + number) * self.interval for number in count(1))
 
-def _utc(day: date, minute: int, zone: ZoneInfo, fold: int) -> float:
-    """Unix seconds of a local time; inside the gap of a clock put forward, the end of the gap."""
-    local = datetime(day.year, day.month, day.day, minute // 60, minute % 60, tzinfo=zone, fold=fold)
-    at = local.timestamp()
-    if datetime.fromtimestamp(at, zone).replace(tzinfo=None) == local.replace(tzinfo=None):
-        return at
-    low, high = at - 86400, at + 86400  # the offset changes once in between: there the gap ends
-    before = datetime.fromtimestamp(low, zone).utcoffset()
-    while high - low > 1:
-        middle = (low + high) // 2
-        if datetime.fromtimestamp(middle, zone).utcoffset() == before:
-            low = middle
-        else:
-            high = middle
-    return float(round(high))
+    def _by_calendar(self, moment: float) -> Iterator[float]:
+        local = datetime.fromtimestamp(moment, ZoneInfo(self.zone))
+        return merge(*((at.timestamp() for at in CronSim(cron, local)) for cron in self.crons))
 
 
 # -- reading ---------------------------------------------------------------------------------------
@@ -141,7 +106,7 @@ def parse(text: str, zone: str = "UTC") -> Plan:
     _check_zone(zone)
     cron = _CRON.get(words[0]) if len(words) == 1 else None
     if cron or (len(words) == 5 and all(re.fullmatch(r"[\d*/,a-z-]+", word) for word in words)):
-        return _cron(text, (cron or " ".join(words)).split(), zone)
+        return _cron(text, cron or " ".join(words), zone)
     if len(words) == 1 and re.fullmatch(r"(\d+[smhdw])+", words[0]):
         return _interval(text, words[0], zone)
     return _plain(text, words, zone)
@@ -158,16 +123,16 @@ def _interval(text: str, word: str, zone: str) -> Plan:
 
 
 def _plain(text: str, words: list[str], zone: str) -> Plan:
-    """Days and times: `mon-fri 07:00`, `1st,15th 03:00`, `daily 9:00 17:00`."""
-    minutes, weekdays, dates = set[int](), set[int](), set[int]()
+    """Read days and times: `mon-fri 07:00`, `1st,15th 03:00`, `daily 9:00 17:00`."""
+    times, weekdays, dates = set[tuple[int, int]](), set[int](), set[int]()
     for word in words:
         if found := re.fullmatch(r"(\d{1,2}):(\d\d)", word):
             hour, minute = int(found[1]), int(found[2])
             if hour > 23 or minute > 59:
                 raise Invalid(f"{word!r} in {text!r} is no time of the day", hint="Write 00:00 to 23:59.")
-            minutes.add(hour * 60 + minute)
+            times.add((minute, hour))
         elif re.fullmatch(r"\d{1,2}(st|nd|rd|th)(,\d{1,2}(st|nd|rd|th))*", word):
-            dates |= {_number(part[:-2], 1, 31, (), "day of the month", text) for part in word.split(",")}
+            dates |= {_date(part, text) for part in word.split(",")}
         elif word == "monthly":
             dates.add(1)
         elif word == "weekly":
@@ -175,71 +140,51 @@ def _plain(text: str, words: list[str], zone: str) -> Plan:
         elif "*" in word:
             raise Invalid(f"{text!r} has {len(words)} fields, and cron has five", hint=_EXAMPLES)
         else:
-            weekdays |= _range_list(_WORDS.get(word, word), 0, 6, DAYS, "day", text)
+            weekdays |= _weekdays(_WORDS.get(word, word), text)
     if dates and weekdays:  # that both hold is rare, and "the first Monday" is what people mean
         hint = "Write one of the two: `1st 09:00`, or `mon 09:00`."
         raise Invalid(f"{text!r} names days of the month and of the week", hint=hint)
-    return Plan(
-        text=text,
-        zone=zone,
-        minutes=tuple(sorted(minutes or {0})),
-        dates=frozenset(dates or range(1, 32)),
-        weekdays=frozenset(weekdays or range(7)),
-    )
+    days = f"{_listed(dates)} * {_listed({(day + 1) % 7 for day in weekdays})}"
+    return Plan(text=text, zone=zone, crons=tuple(f"{minute} {hour} {days}" for minute, hour in times or {(0, 0)}))
 
 
-def _cron(text: str, fields: list[str], zone: str) -> Plan:
-    minutes = _range_list(fields[0], 0, 59, (), "minute", text)
-    hours = _range_list(fields[1], 0, 23, (), "hour", text)
-    weekdays = {(day + 6) % 7 for day in _range_list(fields[4], 0, 7, ("sun", *DAYS), "day of the week", text)}
-    return Plan(
-        text=text,
-        zone=zone,
-        minutes=tuple(hour * 60 + minute for hour in sorted(hours) for minute in sorted(minutes)),
-        dates=frozenset(_range_list(fields[2], 1, 31, (), "day of the month", text)),
-        months=frozenset(_range_list(fields[3], 1, 12, ("", *MONTHS), "month", text)),
-        weekdays=frozenset(weekdays),
-        either=not fields[2].startswith("*") and not fields[4].startswith("*"),
-        repeats=fields[0].startswith("*") or fields[1].startswith("*"),
-    )
+def _listed(numbers: set[int]) -> str:
+    return ",".join(map(str, sorted(numbers))) or "*"
 
 
-def _range_list(field: str, first: int, last: int, names: tuple[str, ...], what: str, text: str) -> set[int]:
-    """The numbers of `1,3-5`, `*/15`, `8-18/2`, `mon-fri`."""
+def _cron(text: str, cron: str, zone: str) -> Plan:
+    try:
+        CronSim(cron, datetime.fromtimestamp(0, timezone.utc))
+    except CronSimError as error:
+        raise Invalid(f"{text!r} is no line of cron: {str(error).lower()}", hint=_EXAMPLES) from None
+    return Plan(text=text, zone=zone, crons=(cron,))
+
+
+def _date(word: str, text: str) -> int:
+    if not 1 <= int(word[:-2]) <= 31:
+        raise Invalid(f"{word[:-2]!r} in {text!r} is no day of the month", hint=_EXAMPLES)
+    return int(word[:-2])
+
+
+def _weekdays(field: str, text: str) -> set[int]:
+    """Return the days of `mon`, `mon,thu` or `fri-mon`; 0 is Monday."""
     found: set[int] = set()
     for part in field.split(","):
-        span, slash, step_text = part.partition("/")
-        step = _number(step_text, 1, last or 1, (), f"step of the {what}", text) if slash else 1
-        if span == "*":
-            begin, end = first, last
-        else:
-            low, dash, high = span.partition("-")
-            begin = _number(low, first, last, names, what, text)
-            end = _number(high, first, last, names, what, text) if dash else last if slash else begin
-        if names == DAYS and end < begin:  # fri-mon goes over the weekend
-            end += 7
-        if end < begin:
-            raise Invalid(f"{part!r} in {text!r} goes backwards", hint=f"Write the smaller {what} first.")
-        found |= {value % 7 if names == DAYS else value for value in range(begin, end + 1, step)}
+        low, dash, high = part.partition("-")
+        first = _weekday(low, text)
+        last = _weekday(high, text) if dash else first
+        found |= {day % 7 for day in range(first, last + 1 if last >= first else last + 8)}
     return found
 
 
-def _number(word: str, first: int, last: int, names: tuple[str, ...], what: str, text: str) -> int:
-    if word.isascii() and word.isdecimal() and names is not DAYS and first <= int(word) <= last:
-        return int(word)
-    short = word[:3] if any(word == full[: len(word)] and len(word) >= 3 for full in _LONG) else word
-    if short and short in names:
-        return names.index(short)
-    known = [*filter(None, names), *_WORDS, "hourly", "weekly", "monthly"] if names else []
-    hint = did_you_mean(word, known) or _EXAMPLES
-    raise Invalid(f"{word!r} in {text!r} is no {what}", hint=hint)
+def _weekday(word: str, text: str) -> int:
+    for number, name in enumerate(_DAYS):
+        if len(word) >= 3 and name.startswith(word):
+            return number
+    hint = did_you_mean(word, [*(name[:3] for name in _DAYS), *_WORDS, "hourly", "weekly", "monthly"]) or _EXAMPLES
+    raise Invalid(f"{word!r} in {text!r} is no day", hint=hint)
 
 
-_LONG = (
-    *("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"),
-    *("january", "february", "march", "april", "june", "july", "august", "september", "october", "november"),
-    "december",
-)
 _EXAMPLES = "Write for example `mon-fri 07:00`, `every 15m`, `1st 03:00` or cron's `0 7 * * 1-5`."
 
 
@@ -247,8 +192,6 @@ def _check_zone(name: str) -> None:
     try:
         ZoneInfo(name)
     except (KeyError, ValueError, OSError):
-        from zoneinfo import available_timezones
-
         hint = did_you_mean(name, available_timezones()) or "Write a name such as Europe/Berlin or UTC."
         raise Invalid(f"{name!r} is no time zone", hint=hint) from None
 

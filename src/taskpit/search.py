@@ -5,6 +5,7 @@ Knows the queue's verbs and no surface: the command line, the terminal and the b
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from heapq import nsmallest
 
@@ -125,8 +126,6 @@ def _fields(card: Card, notes: str) -> dict[str, str]:
 
 def _snippet(text: str, word: str) -> str:
     """What stands around the word, on one line that is safe to show."""
-    import re
-
     flat = one_line(text)
     found = re.search(re.escape(word), flat, re.IGNORECASE)  # where folding changes lengths: the beginning
     start = max(found.start() - BEFORE, 0) if found else 0

@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import Any
 
 from taskpit.model import UNREAD, Card, State, Verdict, facts
+from taskpit.policy import LANDING, PULL, RACING, REVIEWER, SPARE
 
 
 class Status(StrEnum):
@@ -66,7 +67,6 @@ def status_of(card: Card) -> Status:
         return Status.CANCELLED if cancelled else Status.FAILED
     if not card.held:
         return Status.READY
-    from taskpit.policy import LANDING, PULL, RACING, REVIEWER, SPARE  # a command that only claims does without
 
     reason = card.held
     queues_own = reason.startswith((LANDING, RACING, REVIEWER, SPARE, f"{PULL} "))

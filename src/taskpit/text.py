@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 #: Compiled when first used: a command that prints JSON never pays for it.
@@ -26,7 +27,6 @@ def plain(text: str) -> str:
     """The text without anything a terminal would obey."""
     if is_plain(text):
         return text  # as most are: nobody need pay for a search
-    import re
 
     return re.sub(_UNSAFE, "", text.replace("\r\n", "\n"))
 

@@ -15,6 +15,7 @@ import os
 import stat
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from hashlib import blake2b
+from shlex import quote
 from typing import Any
 
 from taskpit import fs, layouts
@@ -393,8 +394,6 @@ def require(root: str) -> None:
 
 def untrusted(root: str, why: str) -> Untrusted:
     """The refusal, with the one thing to do about it."""
-    from shlex import quote
-
     hint = f"`pit -C {quote(root)} trust` shows what it would run, and asks; {VARIABLE}=1 trusts it for one command."
     return Untrusted(f"you have not trusted {root} yet: {why}", hint=hint, path=root)
 

@@ -1,26 +1,26 @@
-"""Completion scripts: every verb is in them, and the shells accept them."""
+"""Completion: the script that a shell loads, and the answers that it is given."""
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
+import sys
 
 import pytest
 
-from taskpit.cli import verbs
+SHELLS = ["bash", "zsh", "fish"]
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_every_verb_is_there(run, shell):
+@pytest.mark.parametrize("shell", SHELLS)
+def test_the_script_is_printed_for_people_and_programs(run, shell):
     script = run("completion", shell).out
 
-    for verb in verbs.VERBS:
-        assert verb.name in script
-    assert "not-before" in script
+    assert "_ARGCOMPLETE" in script
     assert run("completion", shell, "--json").data["script"] == script
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+@pytest.mark.parametrize("shell", SHELLS)
 def test_the_shell_accepts_it(run, place, shell):
     if shutil.which(shell) is None:
         pytest.skip(f"{shell} is missing: sh scripts/system-packages {shell}")
@@ -29,19 +29,25 @@ def test_the_shell_accepts_it(run, place, shell):
     subprocess.run([shell, "-n", "script"], check=True)
 
 
-def test_bash_completes(run, place):
-    (place / "script").write_text(run("completion", "bash").out)
-    asked = """
-        source ./script
-        ask() { COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _pit; echo "${COMPREPLY[@]}"; }
-        ask pit cla
-        ask pit -C somewhere cla
-        ask pit add --prio
-        ask pit ls --st
-    """
-    said = subprocess.run(["bash", "-c", asked], check=True, capture_output=True, text=True).stdout
+ASKED = [
+    ("pit cla", ["claim "]),
+    ("pit -C somewhere cla", ["claim "]),
+    ("pit add --prio", ["--priority "]),
+    ("pit ls --st", ["--state "]),
+    ("pit completion f", ["fish "]),
+    ("pit nonsense --x", [""]),
+]
 
-    assert said.splitlines() == ["claim", "claim", "--priority", "--state"]
+
+@pytest.mark.parametrize(("line", "answers"), ASKED)
+def test_a_shell_is_answered(place, line, answers):
+    """As the script asks: by the environment, with a file for the answer."""
+    words = {"_ARGCOMPLETE": "1", "COMP_LINE": line, "COMP_POINT": str(len(line)), "IFS": "\013"}
+    env = {**os.environ, **words, "_ARGCOMPLETE_STDOUT_FILENAME": str(place / "answer")}
+    asked = subprocess.run([sys.executable, "-m", "taskpit"], env=env, capture_output=True, text=True, check=False)
+
+    assert (asked.stdout, asked.stderr) == ("", "")
+    assert (place / "answer").read_text().split("\013") == answers
 
 
 def test_an_unknown_shell(run):

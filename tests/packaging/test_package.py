@@ -79,9 +79,6 @@ def test_all_of_the_package_is_in_the_wheel(names):
 def test_the_shells_files_are_in_the_wheel(built, names):
     shell = {
         f"{SHARE}/man/man1/pit.1": ".TH PIT 1",
-        f"{SHARE}/bash-completion/completions/pit": "complete -o default -F _pit pit",
-        f"{SHARE}/zsh/site-functions/_pit": "#compdef pit",
-        f"{SHARE}/fish/vendor_completions.d/pit.fish": "complete -c pit",
     }
     assert {name for name in names if name.startswith(SHARE)} == set(shell)
     with zipfile.ZipFile(built["wheel"]) as wheel:

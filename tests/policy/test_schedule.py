@@ -79,10 +79,10 @@ def _same_times(dice):
         ("mon 25:00", "'25:00'"),
         ("1st mon 09:00", "days of the month and of the week"),
         ("* * * *", "cron has five"),
-        ("0 7 * * 9", "'9'"),
-        ("50-10 7 * * *", "backwards"),
+        ("0 7 * * 9", "bad day-of-week"),
+        ("50-10 7 * * *", "bad minute"),
         ("every 3s", "once a minute"),
-        ("0 0 31 2 *", "never due"),
+        ("0 0 31 2 *", "bad day-of-month"),
         ("every 99999999999999999999w", "after the year 9999"),
     ],
 )

@@ -7,7 +7,8 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from taskpit import trust
+from taskpit import fs, layouts, trust
+from taskpit.actions import tell_brought
 from taskpit.cli.context import Args, Context, Reply, Usage, arg, either, takes
 from taskpit.cli.options import read_text, vet
 from taskpit.cli.output import quoted
@@ -15,6 +16,9 @@ from taskpit.cli.task_options import TASK_ARGS, task_fields
 from taskpit.errors import Conflict, Invalid, TaskpitError
 from taskpit.model import LISTS, Said, Task
 from taskpit.queue import Queue
+from taskpit.store.folder import HIDDEN
+from taskpit.store.git_tracked import IGNORED
+from taskpit.store.opening import CONFIG, LAYOUT, brings_tasks, discover, init, no_address
 from taskpit.workers import run_around
 
 # -- init ------------------------------------------------------------------------------------------
@@ -55,8 +59,6 @@ def _init(args: Args, context: Context) -> Reply:
     if args.set:
         raise Usage("--set is for queues in a database", hint="A folder has its settings in .taskpit/config.toml.")
     from taskpit.crew.file import template_folder
-    from taskpit.store.folder import HIDDEN
-    from taskpit.store.opening import init
 
     if args.template:
         template_folder(args.template)  # NotFound before anything is made
@@ -108,8 +110,6 @@ def _with_template(name: str, root: str, context: Context) -> tuple[list[str], l
 
 def _tell_untrusted(root: str, context: Context) -> None:
     """Say so at once if the folder brings something that could start by itself, or came from elsewhere."""
-    from taskpit.store.opening import brings_tasks
-
     why = trust.why_not(root)
     if why:
         found = [f"{one.kind} {os.path.basename(one.name)}" for one in trust.starts(root)]
@@ -122,8 +122,6 @@ def _tell_untrusted(root: str, context: Context) -> None:
 
 def _called(root: str, context: Context) -> str:
     """How the queue there is called from here: with -C unless it is found without."""
-    from taskpit.store.opening import discover
-
     try:
         if os.path.realpath(discover(os.getcwd(), context.env)) == os.path.realpath(root):
             return "pit"
@@ -136,7 +134,6 @@ def _called(root: str, context: Context) -> str:
 def _init_elsewhere(address: str, args: Args, context: Context) -> Reply:
     """A queue in a database, or a folder that leads to one there or behind a gateway."""
     from taskpit.store.http import address as remote
-    from taskpit.store.opening import no_address
     from taskpit.store.postgres.opening import is_address
 
     if args.layout or args.template:
@@ -150,7 +147,6 @@ def _init_elsewhere(address: str, args: Args, context: Context) -> Reply:
 
 def _init_remote(address: str, args: Args, context: Context) -> Reply:
     """The folder leads to the queue behind a gateway, which was asked whether it is there."""
-    from taskpit.queue import Queue
     from taskpit.store.http.address import leave_address
     from taskpit.store.http.client import HttpStore
 
@@ -169,7 +165,6 @@ def _init_remote(address: str, args: Args, context: Context) -> Reply:
 
 def _init_database(address: str, args: Args, context: Context) -> Reply:
     """The queue at this address is there and up to date; what its server does not promise is a warning."""
-    from taskpit.queue import Queue
     from taskpit.store.postgres.opening import init_database, leave_address, upgrade_script
 
     pairs = [text.partition("=") for text in args.set or ()]
@@ -207,8 +202,6 @@ def _init_database(address: str, args: Args, context: Context) -> Reply:
 
 def _init_pointer(shown: str, leave: Callable[..., None], args: Args, context: Context) -> Reply:
     """The folder leads to the queue there: work below it finds that."""
-    from taskpit.store.opening import LAYOUT
-
     root = os.path.abspath(os.path.join(context.directory or ".", args.path or "pit"))
     if os.path.exists(f"{root}/{LAYOUT}"):
         raise Conflict(
@@ -243,10 +236,6 @@ def _ignored(root: str, rule: str, wish: str, context: Context) -> str:
 
 def _track(root: str, context: Context) -> str:
     """Git's commits have the tasks and their results; what belongs to this checkout alone is left out of them."""
-    from taskpit import fs
-    from taskpit.store.git_tracked import IGNORED
-    from taskpit.store.opening import CONFIG, LAYOUT
-
     if fs.read(f"{root}/{LAYOUT}", trust.LARGEST)[0].strip() != b"pit":
         raise Usage("only a queue of layout pit can be tracked by git")
     before = _trusted_look(root, context)
@@ -269,7 +258,6 @@ GIT_PATIENCE = 10.0
 def _settled(root: str) -> bool:
     """Whether the checkout has its rule already: git tracks the queue, or ignores it."""
     from taskpit.landing.git import GitTrouble, outside
-    from taskpit.store.git_tracked import IGNORED
 
     if os.path.exists(f"{root}/{next(iter(IGNORED))}"):
         return True
@@ -293,7 +281,6 @@ def _is_its_own(top: str, directory: str) -> bool:
 
 def _exclude(root: str, rule: str) -> str:
     """The rule stands in this checkout's own list, which no commit has; empty if git cannot say where that is."""
-    from taskpit import fs
     from taskpit.landing.git import GitTrouble, outside
 
     asked = ("rev-parse", "--path-format=absolute", "--show-toplevel", "--git-dir", "--git-common-dir")
@@ -316,8 +303,6 @@ def _exclude(root: str, rule: str) -> str:
 
 def _ignore_rule(root: str) -> str | None:
     """The line that keeps the folder out of commits, if it lies in a git checkout."""
-    from taskpit import fs
-
     folder = fs.above(root, ".git")
     if not folder:
         return None
@@ -391,8 +376,6 @@ def tell_by(args: Args, context: Context, said: Sequence[tuple[str, Said]]) -> N
     """The changelog says who put in what `--by` says that another asks for: `undo` takes back what one did."""
     args.worker = None
     if args.by and args.by != (me := context.worker(args)):
-        from taskpit.actions import tell_brought
-
         tell_brought(context.queue, [task_id for task_id, word in said if word is Said.CREATED], me)
 
 
@@ -410,8 +393,6 @@ def _warn_missing(queue: Queue, task: Task, task_id: str, context: Context) -> l
 
 def with_fields(queue: Queue, task: Task, given: list[str] | None) -> Task:
     """The task with these further fields (KEY=VALUE, each as the layout understands it), checked as a whole."""
-    from taskpit import layouts
-
     layout = layouts.get(queue.store.info().layout)
     for text in given or ():
         key, equals, value = text.partition("=")

@@ -17,7 +17,9 @@ from taskpit.cli.options import refusal
 from taskpit.cli.output import paint, table
 from taskpit.cli.progress import ProgressBar
 from taskpit.model import Claim, Done, Task
+from taskpit.policy import settle
 from taskpit.queue import Queue
+from taskpit.store.opening import init
 
 # -- what `pit bench` measures ---------------------------------------------------------------------
 # Our verbs beside the bare system calls they are made of, on the disk at hand.
@@ -181,8 +183,6 @@ class Gauge:
     def _queue(self, durability: str) -> Queue:
         """The queue with this durability; made when first asked for."""
         if durability not in self._queues:
-            from taskpit.store.opening import init
-
             path = f"{self.root}/{durability}"
             init(path, "pit")
             with open(f"{path}/.taskpit/config.toml", "w", encoding="utf-8") as file:
@@ -244,8 +244,6 @@ def _live(queue: Queue, tasks: Sequence[Task]) -> None:
 
 def _live_in_one(queue: Queue, tasks: Sequence[Task]) -> None:
     """The same with all of them in one call each."""
-    from taskpit.policy import settle
-
     queue.store.put(tasks)
     claims = queue.claim("bench", count=len(tasks))
     now = queue.clock.now()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from taskpit import errors, fs
 from taskpit.actions import edit
@@ -14,8 +15,10 @@ from taskpit.crew.status import MemberRow, rows
 from taskpit.errors import Invalid, MissingExtra, TaskpitError, install_hint
 from taskpit.queue import Queue
 from taskpit.trust import state_dir
-from taskpit.web.serve import BoardServer
-from taskpit.web.shared import BoardThreads
+
+if TYPE_CHECKING:  # an extra, which may not be installed
+    from taskpit.web.serve import BoardServer
+    from taskpit.web.shared import BoardThreads
 
 WEB_ARGS = (
     arg("--port N", "where to listen (default: 7480, or any that is free)", type=a_port, default=0, group="with --web"),

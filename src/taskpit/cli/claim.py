@@ -11,7 +11,9 @@ from taskpit.cli.context import Args, Context, Reply, arg, takes
 from taskpit.cli.options import AS, IDS, a_duration, named, only_tags, refusal, to_each
 from taskpit.cli.output import paint
 from taskpit.clock import say_duration
+from taskpit.explain import nothing
 from taskpit.model import Card, Claim, Said, State
+from taskpit.status import card_facts
 from taskpit.text import revealed
 
 FOR_EVER = float("inf")
@@ -63,15 +65,12 @@ def _claim(args: Args, context: Context) -> Reply:
         context.worker(args), ids=ids, tags=tags, lease=args.lease, wait=args.wait, verbatim=True, kind=kind
     )
     if not claims:
-        from taskpit.explain import nothing
-
         raise nothing(queue.store.counts(), queue.store.paused(), ids[0] if ids else "", tags)
     claim = claims[0]
     return Reply(data=_facts(claim) if context.json else None, text=lambda: _page(claim, context, args.worker))
 
 
 def _facts(claim: Claim) -> dict[str, object]:
-    from taskpit.status import card_facts
 
     return {
         "task": card_facts(Card(task=claim.task, state=State.CLAIMED, worker=claim.fence)),

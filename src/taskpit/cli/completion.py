@@ -1,14 +1,14 @@
-"""The completion scripts of shells (`completion`). Reads the parsers, so it cannot be out of date."""
+"""Completion in shells, by argcomplete (`completion`)."""
 
 from __future__ import annotations
 
+import argparse
 import os
 
 from taskpit.cli.context import Args, Context, Reply, arg, takes
-from taskpit.cli.parser import make_parser
-from taskpit.cli.verbs import VERBS, Verb
-
-GLOBAL = ("-C", "--json", "--help", "--version")
+from taskpit.cli.parser import COMMON, declared, make_parser
+from taskpit.cli.verbs import VERBS, meant
+from taskpit.errors import MissingExtra
 
 
 @takes(arg("shell", "which shell", choices=("bash", "zsh", "fish")))
@@ -19,53 +19,36 @@ def _completion(args: Args, _: Context) -> Reply:
     eval "$(pit completion zsh)"                             # in ~/.zshrc, after compinit
     pit completion fish > ~/.config/fish/completions/pit.fish
     """
-    script = scripts()[args.shell]
+    try:
+        from argcomplete.shell_integration import shellcode
+    except ImportError:
+        hint = "Install it: pip install 'taskpit[completion]'."
+        raise MissingExtra("completion needs the package argcomplete", hint=hint) from None
+    script = shellcode(["pit"], shell=args.shell)
     return Reply(data={"shell": args.shell, "script": script}, text=script)
 
 
-def scripts() -> dict[str, str]:
-    """The script of each shell."""
-    names = [name for verb in VERBS for name in (verb.name, *verb.aliases)]
-    listed = "\n".join(f"    {_quoted(f'{verb.name}:{verb.summary}')}" for verb in VERBS)
-    return {
-        "bash": _filled("bash", " ".join((*names, *GLOBAL)), "    {names}) words='{options}' ;;"),
-        "zsh": _filled("zsh", listed, "    {names}) options=({options}) ;;"),
-        "fish": _fish(),
-    }
+def complete() -> None:
+    """Answer a shell that asks for completions, and end the process. Shells set `_ARGCOMPLETE`."""
+    import argcomplete
+
+    argcomplete.autocomplete(_whole_parser(os.environ.get("COMP_LINE", "").split()[1:]))
 
 
-def _options(verb: Verb) -> list[tuple[str, str]]:
-    """The verb's options and what each does; none if this verb is not installed."""
-    try:
-        parser = make_parser(verb)
-    except ImportError:
-        return []
-    actions = (action for action in parser._actions if action.option_strings)  # noqa: SLF001 - there is no other way
-    return [(option, str(action.help or "")) for action in actions for option in action.option_strings]
-
-
-def _filled(shell: str, verbs: str, case: str) -> str:
-    """The script in the file beside this one, with the verbs and a line for each verb with its names and options."""
-    cases = []
+def _whole_parser(words: list[str]) -> argparse.ArgumentParser:
+    """Return a parser of all verbs. Only the verb on the line has its options: others would load their modules."""
+    parser = argparse.ArgumentParser(prog="pit", add_help=False)
+    for row in COMMON:
+        flags, known = declared(row)
+        parser.add_argument(*flags, **known)
+    verbs = parser.add_subparsers()
+    asked = {word for start in range(len(words)) for word in meant(words[start:])[:1]}
     for verb in VERBS:
-        options = " ".join(option for option, _ in _options(verb))
-        cases.append(case.format(names="|".join((verb.name, *verb.aliases)), options=options))
-    with open(f"{os.path.splitext(__file__)[0]}.{shell}", encoding="utf-8") as file:
-        return file.read().replace("@VERBS@", verbs).replace("@CASES@", "\n".join(cases))
-
-
-def _fish() -> str:
-    lines = ["complete -c pit -n __fish_use_subcommand -l json -d 'one JSON envelope'"]
-    lines.append("complete -c pit -n __fish_use_subcommand -s C -r -d 'the queue, or a folder below it'")
-    for verb in VERBS:
-        lines.append(f"complete -c pit -f -n __fish_use_subcommand -a {verb.name} -d {_quoted(verb.summary)}")
-        seen = f"'__fish_seen_subcommand_from {' '.join((verb.name, *verb.aliases))}'"
-        for option, text in _options(verb):
-            flag = f"-l {option[2:]}" if option.startswith("--") else f"-s {option[1:]}"
-            lines.append(f"complete -c pit -n {seen} {flag} -d {_quoted(text)}")
-    return "\n".join(lines) + "\n"
-
-
-def _quoted(text: str) -> str:
-    """The text between single quotes, as all three shells read it."""
-    return "'" + text.replace("'", "`") + "'"
+        names = (verb.name, *verb.aliases)
+        try:
+            parents = [make_parser(verb)] if asked.intersection(names) else []
+        except ImportError:  # an extra that is not installed
+            parents = []
+        for name in names:
+            verbs.add_parser(name, help=verb.summary, parents=parents, add_help=False)
+    return parser

@@ -9,10 +9,13 @@ from collections.abc import Callable, Mapping
 from textwrap import dedent
 from typing import Any
 
+from taskpit import layouts
 from taskpit.cli.output import Screen, envelope, quoted
 from taskpit.errors import TaskpitError
+from taskpit.held_directories import leave_open
 from taskpit.model import Value
 from taskpit.queue import Queue
+from taskpit.store.opening import discover
 
 #: The arguments of a verb.
 Args = argparse.Namespace
@@ -90,8 +93,6 @@ class Context:
     def queue(self) -> Queue:
         """The queue this command is about; found and opened when first asked for."""
         if self._queue is None:
-            from taskpit.queue import Queue
-
             self._queue = Queue.open(self.find(), self.env)
         return self._queue
 
@@ -101,7 +102,6 @@ class Context:
         return self._place
 
     def _look_for(self) -> str:
-        from taskpit.store.opening import discover
 
         if self.directory is None:
             return discover(os.getcwd(), self.env)
@@ -137,8 +137,6 @@ class Context:
     def call_by_name(self, error: TaskpitError) -> None:
         """Give the error the name that the documents of this queue's layout have for it, if they have one."""
         if self._queue is not None:
-            from taskpit import layouts
-
             name = layouts.get(self._queue.store.info().layout).error_names.get(error.code)
             if name:
                 error.message = f"{name}: {error.message}"
@@ -163,8 +161,6 @@ class Context:
         """Let go of the queue; `last` if the process ends with it."""
         if self._queue is not None:
             if last:
-                from taskpit.held_directories import leave_open
-
                 leave_open()
             self._queue.close()
             self._queue = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import shlex
 import sys
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -178,7 +179,6 @@ def _kept(data: bytes, name: str) -> str:
 
 
 def _in_editor(data: bytes, name: str, env: Mapping[str, str]) -> bytes:
-    import shlex
     import subprocess
     from tempfile import TemporaryDirectory
 

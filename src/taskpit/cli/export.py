@@ -13,6 +13,7 @@ from taskpit.cli.progress import ProgressBar
 from taskpit.errors import Conflict, Invalid, Lost
 from taskpit.model import State
 from taskpit.queue import Queue
+from taskpit.store.opening import init
 
 # -- export ----------------------------------------------------------------------------------------
 
@@ -95,8 +96,6 @@ def _convert(args: Args, context: Context) -> Reply:
     pit -C pit convert mailbox-dir --layout mailbox
     pit convert postgresql://localhost/work
     """
-    from taskpit.store.opening import init
-
     if "://" not in args.path:
         if not args.layout:
             raise Usage("say which layout the new folder has: --layout NAME")

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+from hashlib import sha256
 
 from taskpit import access, errors
 from taskpit.cli.context import Args, Context, Reply, Usage, arg, either, takes
 from taskpit.cli.options import AS, ID, IDS, REASON, named, one_input, read_input, read_text, reason_words, to_each
 from taskpit.clock import iso
+from taskpit.explain import nothing
 from taskpit.model import Claim, End, Failed, Outcome, Release, Split, State, Task
 from taskpit.run.manual import finish_by_hand, need_wait, refuse_called_off, refuse_lost, refuse_unsplit
+from taskpit.store.run_files import LARGEST_ARTIFACT
 
 #: Results and logs may be long; more than this is not read into memory.
 LONGEST = 32 * 1024 * 1024
@@ -66,10 +69,6 @@ def _kept_log(path: str, context: Context, worker: str) -> str:
 
 def _keep(path: str, context: Context, worker: str, ids: list[str]) -> None:
     """The file is kept with the task, which is still this worker's."""
-    from hashlib import sha256
-
-    from taskpit.store.run_files import LARGEST_ARTIFACT
-
     if len(ids) > 1:
         raise Usage("--artifact is for one task", hint=f"For example: `pit done {ids[0]} --artifact {path}`.")
     data = read_input(path, LARGEST_ARTIFACT)
@@ -174,7 +173,6 @@ def _split(args: Args, context: Context) -> Reply:
     """
     from taskpit.cli.import_files import settle
     from taskpit.cli.import_records import collect
-    from taskpit.explain import nothing
     from taskpit.importers import Found
 
     if args.no_wait:

@@ -17,6 +17,7 @@ from taskpit.queue import Queue, cards, tally
 from taskpit.report import PARTS, Report, ReportRow, make_report, newest
 from taskpit.run.traces import TraceSpan
 from taskpit.status import LABELS, STATUSES
+from taskpit.store.stats_cache import tally as totals
 from taskpit.text import one_line
 
 #: `pit log` shows this many of the newest lines.
@@ -120,8 +121,6 @@ def _stats(_: Args, context: Context) -> Reply:
 
 def _past(context: Context, now: float) -> dict[str, object]:
     """What the changelog tells, in numbers."""
-    from taskpit.store.stats_cache import tally as totals
-
     with ProgressBar(context, "reading the changelog", turns=True):
         found = totals(context.queue.store, now)
     happened = found.happened

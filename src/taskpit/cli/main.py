@@ -30,6 +30,10 @@ class Unwritten(errors.Storage):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; its exit code. Without words this process is the command, and mostly ends here."""
+    if "_ARGCOMPLETE" in os.environ and argv is None:
+        from taskpit.cli.completion import complete
+
+        complete()
     if None in (sys.stdin, sys.stdout, sys.stderr):
         _open_streams()
     if argv is not None:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import sys
+from argparse import ArgumentTypeError
 from collections.abc import Callable
 
-from taskpit import errors
+from taskpit import errors, layouts
 from taskpit.cli.context import Arg, Args, Context, Reply, Usage, arg
-from taskpit.clock import duration
-from taskpit.model import Task
+from taskpit.clock import duration, instant
+from taskpit.model import State, Task
 from taskpit.queue import Queue
-from taskpit.status import Status
+from taskpit.status import Status, read_status
 
 #: What others write as P0 (drop everything) to P4 (some day), in our numbers: higher first.
 PRIORITIES = {"P0": 40, "P1": 30, "P2": 20, "P3": 10, "P4": 0}
@@ -18,8 +19,6 @@ PRIORITIES = {"P0": 40, "P1": 30, "P2": 20, "P3": 10, "P4": 0}
 
 def refusal(message: str) -> Exception:
     """Why a word cannot be what an argument wants; argparse is loaded only to say so."""
-    from argparse import ArgumentTypeError
-
     return ArgumentTypeError(message)
 
 
@@ -51,8 +50,6 @@ def a_priority(text: str) -> int:
 
 def a_status(text: str) -> frozenset[Status]:
     """Where tasks stand: ready, waiting, needs-you, running, done, failed, cancelled, or all."""
-    from taskpit.status import read_status
-
     try:
         return read_status(text)
     except ValueError as error:
@@ -75,8 +72,6 @@ def a_port(text: str) -> int:
 
 def past_moment(text: str, now: float) -> float:
     """Unix seconds of a time, or of so long ago."""
-    from taskpit.clock import instant
-
     try:
         return now - duration(text)
     except ValueError:
@@ -231,9 +226,6 @@ def one_input(args: Args, *names: str) -> None:
 
 def vet(queue: Queue, task: Task) -> None:
     """Whether this queue can carry the task as it is; Invalid says what it can't."""
-    from taskpit import layouts
-    from taskpit.model import State
-
     layout = layouts.get(queue.store.info().layout)
     for word in filter(None, (task.id, task.parent, *task.needs)):
         layout.check_id(word)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from typing import TextIO
@@ -86,7 +87,6 @@ def harmless(text: str) -> str:
     """The same JSON without a letter that a terminal would obey: they stand only inside strings, as escapes now."""
     if text.isascii() and "\x7f" not in text:
         return text
-    import re
 
     return re.sub(_UNSAFE_IN_JSON, lambda letter: f"\\u{ord(letter[0]):04x}", text)
 

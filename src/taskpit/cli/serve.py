@@ -15,7 +15,7 @@ from taskpit.store.http.guard import new_token
 from taskpit.store.http.listening import refuse_exposure
 from taskpit.store.http.tokens import Grant, Tokens
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # an extra, which may not be installed
     from taskpit.serve.server import GatewayServer
 
 RIGHTS = ("look", "work", "put", "all")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import stat
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,6 +23,7 @@ from taskpit.search import Hit
 from taskpit.status import LABELS, Status, card_facts, full_facts, read_status, state_with, status_of, summary
 from taskpit.store.folder import lately_aside
 from taskpit.store.port import Artifact, Store
+from taskpit.store.run_files import last_log
 from taskpit.text import fit, plain, revealed
 
 #: People see this many tasks unless they ask for more; programs see all.
@@ -236,8 +238,6 @@ def _raw(args: Args, context: Context, ids: list[str]) -> Reply:
 
 def _tell_missing(queue: Queue, card: Card) -> None:
     """NotFound if a log was pruned, or is not known; nothing where nothing was printed."""
-    from taskpit.store.run_files import last_log  # who lists tasks does without
-
     task_id, kept = card.task.id, last_log(card)
     if card.state is not State.CLAIMED and kept:
         hint = f"Logs are kept for {say_duration(queue.config.compost)}: the setting `compost`."
@@ -351,7 +351,5 @@ def _hit_page(hits: Sequence[Hit], words: Sequence[str], *, more: bool) -> str:
 
 def _lit(text: str, words: Sequence[str]) -> str:
     """The text with what was looked for standing out."""
-    import re
-
     any_of_them = "|".join(re.escape(word) for word in sorted(words, key=len, reverse=True))
     return re.sub(any_of_them, lambda found: paint("bold", found[0]), text, flags=re.IGNORECASE)

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, TextIO
 
-from taskpit import errors, fs, pools
+from taskpit import errors, fs, pools, schedule
 from taskpit.cli.context import Args, Context, Reply, Usage, arg, takes
 from taskpit.cli.crew import CONFIG, crew_files
 from taskpit.cli.log import event_line
@@ -262,7 +262,6 @@ def _resting(root: str, queue: Queue) -> list[str]:
 def _schedules(tasks: Sequence[Task]) -> list[dict[str, object]]:
     if not tasks:
         return []
-    from taskpit import schedule  # only schedules pay for a calendar
 
     return [schedule.facts(task) for task in tasks]
 

@@ -10,6 +10,7 @@ from taskpit.cli.options import a_count, a_priority, words
 from taskpit.clock import instant
 from taskpit.errors import Invalid
 from taskpit.model import LISTS
+from taskpit.policy import SPARE
 from taskpit.queue import Queue
 
 #: The fields of a task that an option says, each with that option; its words may be read by `_READ`.
@@ -46,8 +47,6 @@ def task_fields(args: Args, queue: Queue) -> dict[str, Any]:
             read = _READ.get(field)
             said[field] = read(queue, given) if read else words(given) if field in LISTS else given
     if args.spare:
-        from taskpit.policy import SPARE  # who adds others does without
-
         said["hold"] = SPARE
     return said
 

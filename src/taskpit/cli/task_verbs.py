@@ -8,6 +8,7 @@ from taskpit.cli.context import Args, Context, Reply, Usage, arg, takes
 from taskpit.cli.options import AS, ID, IDS, REASON, a_duration, named, read_text, reason_words, to_each
 from taskpit.clock import say_duration
 from taskpit.errors import Invalid, Lost
+from taskpit.explain import resuming
 from taskpit.model import Ask, Said
 from taskpit.run.manual import answer_by_hand, refuse_called_off
 from taskpit.status import Status, card_facts, status_of
@@ -167,7 +168,6 @@ def _answer(args: Args, context: Context) -> Reply:
 
 def _go_on(args: Args, context: Context) -> Reply:
     """The day may cost as much again; the queue goes on, unless it is paused for another reason."""
-    from taskpit.explain import resuming
     from taskpit.run.budget import SPENT, allow
 
     if _text(args.text, context).strip().casefold() not in YES:

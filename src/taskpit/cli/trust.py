@@ -9,6 +9,8 @@ from taskpit import trust
 from taskpit.cli.context import Args, Context, Reply, Usage, arg, takes
 from taskpit.cli.output import paint
 from taskpit.errors import Conflict, Invalid, Storage, TaskpitError, Untrusted
+from taskpit.model import State
+from taskpit.queue import Queue, cards
 from taskpit.text import revealed
 
 #: So many different checks are shown.
@@ -119,9 +121,6 @@ def _whose(root: str) -> list[str]:
 
 def _checks(root: str, seen: trust.Look, context: Context) -> list[str]:
     """The commands of its tasks' checks, as far as they fit; a queue in a database is not asked."""
-    from taskpit.model import State
-    from taskpit.queue import Queue, cards
-
     if any(one.kind in ("address", "plug-in") for one in seen.starts):
         return [paint("bold", "checks"), "  of the tasks that are there, and of those that others put there"]
     try:

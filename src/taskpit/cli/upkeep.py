@@ -7,6 +7,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from platform import platform, python_implementation, python_version
 from re import match
 
 from taskpit import __version__, access, fs, kernel
@@ -20,8 +21,10 @@ from taskpit.keeper import fix, sweep
 from taskpit.landing.review import pipes, prune, standing
 from taskpit.model import Value
 from taskpit.run.lost import settle
+from taskpit.store.opening import refound
 from taskpit.store.port import Mend
 from taskpit.trust import from_home
+from taskpit.watch import Watch
 from taskpit.workers import default_worker
 
 #: Findings that mend themselves or are merely worth knowing; all others need a person.
@@ -161,7 +164,6 @@ def _doctor(args: Args, context: Context) -> Reply:
         return _system(args, context)
     if args.fix:
         access.need_verb("doctor --fix", context.env)
-    from taskpit.store.opening import refound
 
     act = args.fix and not args.dry_run
     lost = refound(context.find(), dry_run=not act)  # without what says that the folder is a queue, nothing is opened
@@ -303,7 +305,6 @@ def survey(place: str) -> list[Tried]:
 
 
 def _machine() -> list[Tried]:
-    from platform import platform, python_implementation, python_version
 
     boot = boot_id()
     enough = sys.version_info >= (3, 11)
@@ -435,7 +436,6 @@ def _fsync(folder: str) -> Found:
 
 
 def _inotify(folder: str) -> Found:
-    from taskpit.watch import Watch
 
     limits = ", ".join(f"{name[9:]} {_limit(name)}" for name in ("max_user_instances", "max_user_watches"))
     watch = Watch([folder])

@@ -13,6 +13,7 @@ from taskpit import errors
 from taskpit.cli.context import Args, Context, Reply, Usage, arg, takes
 from taskpit.cli.options import a_count, a_duration, only_tags, refusal
 from taskpit.clock import instant
+from taskpit.explain import resuming
 from taskpit.landing.pipe import LandingPipe
 from taskpit.landing.values import HOW_IT_LANDS, LANDS, REVIEWS, Terms, spelled
 from taskpit.model import Claim, State, Want
@@ -27,6 +28,7 @@ from taskpit.run.prompt import make_prompt
 from taskpit.run.run_directory import RunPlaces
 from taskpit.run.runner import CommandRunner, PluggedRunner, Run
 from taskpit.run.sandbox import shut_in
+from taskpit.status import Status
 
 AnyRunner = CommandRunner | Choosing | PluggedRunner
 
@@ -320,9 +322,6 @@ def _run(args: Args, context: Context, runner: AnyRunner, reviewer: AnyRunner | 
 
 def _left(report: PoolReport, context: Context) -> str:
     """What needs a person; a pool that did nothing also says what is left, and where to look."""
-    from taskpit.explain import resuming
-    from taskpit.status import Status
-
     store = context.queue.store
     there = store.counts()
     counts = tally(store, {state: () for state in (State.READY, State.FAILED) if not there[state]})

@@ -26,6 +26,7 @@ from taskpit.decode import read_json
 from taskpit.errors import TaskpitError
 from taskpit.hooks import lock_of
 from taskpit.model import Event
+from taskpit.store.opening import open_store
 from taskpit.text import last_lines
 
 #: How often new notes are looked for while commands run, in seconds.
@@ -174,8 +175,6 @@ def _listen(process: subprocess.Popen[bytes], deadline: float) -> bytes:
 
 def _record(event: dict[str, Any], why: str) -> None:
     """The queue's changelog says that a hook failed."""
-    from taskpit.store.opening import open_store
-
     line = Event(
         timestamp=iso(time.time()),
         worker="hooks",

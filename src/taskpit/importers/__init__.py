@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from taskpit import plugins
 from taskpit.importers.importer import Bad, Found, Importer
 
 __all__ = ["NAMES", "Bad", "Found", "Importer", "detect", "get"]
@@ -18,8 +19,6 @@ def get(name: str) -> Importer:
 
         made = import_module(f"taskpit.importers.{name}").IMPORTER
     else:
-        from taskpit import plugins
-
         made = plugins.make("importers", name, Importer, NAMES)
     return made
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+from taskpit import plugins
 from taskpit.errors import Invalid
 from taskpit.layouts.layout import Layout, Spot, slugify
 
@@ -22,7 +23,6 @@ def get(name: str) -> Layout:
         __import__(f"taskpit.layouts.{module}")  # importlib would bring warnings, and both their time
         made = getattr(sys.modules[f"taskpit.layouts.{module}"], kind)()
         return made
-    from taskpit import plugins
 
     made = plugins.make("layouts", name, Layout, NAMES)
     if made.name != name:  # a folder remembers its layout by this name
@@ -34,6 +34,5 @@ def is_known(name: str) -> bool:
     """Whether there is such a layout, here or in an installed package."""
     if name in NAMES:
         return True
-    from taskpit import plugins
 
     return name in plugins.names("layouts")

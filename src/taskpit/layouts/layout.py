@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from typing import Protocol
@@ -108,9 +110,6 @@ class Layout(ABC):
 
     def like(self, old: str) -> Iterator[str]:
         """Ids like this one, first those that look most like it; the last kind fits everywhere, some day."""
-        import itertools
-        import re
-
         stem = re.sub(r"[^A-Za-z0-9.]+", "_", old).strip("._") or "task"
         for text in (stem, re.sub(r"[._]+", ".", stem)):
             yield text[:60]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
+from datetime import datetime
 
 from taskpit.clock import LAST, instant, iso
 from taskpit.decode import read_json
@@ -98,6 +99,5 @@ def _time(value: object) -> float:
 def _local(text: str) -> float:
     if text.endswith(("Z", "z")) or (len(text) > 6 and text[-6] in "+-" and text[-3] == ":"):
         return 0.0
-    from datetime import datetime
 
     return datetime.fromisoformat(text.strip()).astimezone().timestamp()

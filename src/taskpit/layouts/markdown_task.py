@@ -19,7 +19,7 @@ from taskpit.decode import read_json
 from taskpit.errors import Invalid
 from taskpit.layouts.layout import Spot
 from taskpit.layouts.markdown import Sheet, are_plain, command_in, is_key, is_plain, one_line, quote_command, skim
-from taskpit.model import LARGEST, Evidence, Result, Task, Verdict
+from taskpit.model import LARGEST, Evidence, Result, State, Task, Verdict
 
 #: How these tasks were read, together with where the title stands.
 HEADED = "bullets"
@@ -394,7 +394,6 @@ def _set_bullets(sheet: Sheet, task: Task, was: Task, *, title_in_heading: bool)
 
 def _spot_of(task: Task) -> Spot:
     from taskpit.layouts.layout import Spot
-    from taskpit.model import State
 
     return Spot(state=State.READY, id=task.id, slug=task.slug)
 
@@ -493,7 +492,6 @@ def _more_lines(result: Result, carried: dict[str, object]) -> str:
 
 
 def _json_text(value: object) -> str:
-    import json  # most results do without, and it takes as long as the rest of a command
 
     return json.dumps(value)
 

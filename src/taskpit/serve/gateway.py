@@ -9,7 +9,7 @@ own. The keeper runs here.
 | any with a name | one call of the store               | the first answer                                           |
 | the same at another gateway, `wire.ONCE` | nothing    | Unknown                                                    |
 | claim at another gateway | a look for the claims of its name | those claims, renewed                                |
-| `wire.LOOKS`   | one call of the store                | another look                                               |
+| `LOOKS`        | one call of the store                | another look                                               |
 | wait           | a place in line                      | another place                                              |
 """
 
@@ -37,7 +37,7 @@ from taskpit.serve.line import Line
 from taskpit.serve.members import Members
 from taskpit.store.http import wire
 from taskpit.store.http.tokens import Grant
-from taskpit.store.port import Lapse, Mend, Store, turn
+from taskpit.store.port import LOOKS, Lapse, Mend, Store, turn
 from taskpit.workers import MARK, base
 
 #: Threads by purpose: renewals wait for nothing else.
@@ -151,7 +151,7 @@ class Gateway:
             hint = "It may have happened: look, then repeat."
             raise Unknown("the gateway was started again before it answered", hint=hint)
         asked = Asked(grant, verb, rights.check(grant, verb, given), process, again, hung_up)
-        if not envelope.call or verb in wire.LOOKS or verb == "wait":
+        if not envelope.call or verb in LOOKS or verb == "wait":
             return await self._answer(asked)
         return await self.calls.ask(grant.name, envelope.call, lambda: self._answer(asked))
 

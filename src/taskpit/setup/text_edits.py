@@ -17,6 +17,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from hashlib import sha256
 from typing import Any
 
 from taskpit.errors import Invalid
@@ -328,6 +329,5 @@ def is_ours(text: str) -> bool:
 
 
 def _digest(text: str) -> str:
-    from hashlib import sha256
 
     return sha256(text.encode()).hexdigest()[:8]

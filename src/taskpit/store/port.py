@@ -41,6 +41,7 @@ from taskpit.model import (
 )
 
 __all__ = [
+    "LOOKS",
     "Artifact",
     "Files",
     "Info",
@@ -55,6 +56,13 @@ __all__ = [
     "Upkeep",
     "turn",
 ]
+
+
+#: Verbs that change nothing. A gateway needs no name for such a call.
+LOOKS = (
+    *("hello", "paused", "read", "resolve", "page", "counts", "events", "latest", "locks", "check", "unsettled"),
+    *("read_log", "artifacts", "read_artifact"),
+)
 
 
 class Lapse(Value, frozen=True, kw_only=True):

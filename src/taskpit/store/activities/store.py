@@ -24,7 +24,9 @@ from taskpit.store.activities.items import Items
 from taskpit.store.activities.states import ActivityState, ActivityStates
 from taskpit.store.disk_errors import verb
 from taskpit.store.folder_store import FileMember, House
+from taskpit.store.locks import locks
 from taskpit.store.port import Lapse, Mend
+from taskpit.store.retention import compost_logs
 from taskpit.text import one_line
 from taskpit.watch import Watch
 
@@ -181,16 +183,12 @@ class ActivityStore(House):
     @verb
     def compost(self, *, dry_run: bool = False) -> list[Mend]:
         """Old working logs into the digest; what is in work items stays."""
-        from taskpit.store.retention import compost_logs
-
         return compost_logs(self.folder, dry_run=dry_run)
 
     @verb
     @steadily
     def locks(self) -> list[Lock]:
         """Of activities, then of names."""
-        from taskpit.store.locks import locks
-
         found = []
         for activity_id, standing in ActivityStates(self.items).standings().items():
             if standing.seen is not None:
@@ -322,8 +320,6 @@ class ActivityStore(House):
     @verb
     def wait(self, timeout: float) -> bool:
         """Sleep in the kernel until something changes in a work item or its locks."""
-        from taskpit.watch import Watch
-
         inside = [self.folder.at(name) for name in self.items.folders().values()]
         if self._watch is None or self._watched != inside:
             self._stop_watching()

@@ -17,7 +17,7 @@ from taskpit.model import Card, Claim, End, Event, Said, Task, Want
 from taskpit.store.http import wire
 from taskpit.store.http.address import GatewayAddress, parse
 from taskpit.store.http.connection import Connections, PendingCall, Request, new_call
-from taskpit.store.port import Info, Store
+from taskpit.store.port import LOOKS, Info, Store
 
 #: Bytes of a list that go in one call, as they are guessed from what is written.
 SHARE = wire.LARGEST_BODY // 4
@@ -114,7 +114,7 @@ class HttpStore:
 
     def _told(self, verb: str, arguments: Mapping[str, Any], call: str = "", *, again: bool = False) -> Any:
         """Return the answer, whether it is that of a repetition, and the count of news."""
-        name = call or ("" if verb in wire.LOOKS else new_call())
+        name = call or ("" if verb in LOOKS else new_call())
         data = self._request(verb, arguments, name)
         request = Request(verb, data, changes=bool(name), repeat=verb not in wire.ONCE)
         answer, repeated = self._line.ask(request, "unknown" if again else None)

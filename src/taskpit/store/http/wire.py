@@ -27,11 +27,6 @@ VERSION = 2
 TOGETHER, LARGEST_BODY = 500, 32 * 1024 * 1024
 #: Bytes of a log or a file in one call: as base64 they are a third more.
 LARGEST_BYTES = LARGEST_BODY * 5 // 8
-#: Verbs that change nothing, and need no name.
-LOOKS = (
-    *("hello", "paused", "read", "resolve", "page", "counts", "events", "latest", "locks", "check", "unsettled"),
-    *("read_log", "artifacts", "read_artifact"),
-)
 #: Verbs with another outcome when they are repeated: only the gateway that was asked first knows whether they happened.
 ONCE = ("note", "record", "resume", "reopen", "unlock", "relock", "keep_log", "end_log")
 #: Seconds that a caller waits at the gateway: proxies cut what is silent for a minute.
