@@ -75,14 +75,27 @@ class Agent(asyncio.Protocol):
         self.answer = loop.create_future()
         began = time.monotonic()
         self.transport.write(f"POST /q/v1/{verb} {self.head}Content-Length: {len(data)}\r\n\r\n".encode() + data)
-        told = json.loads(await self.answer)
+        reply = json.loads(await self.answer)
+        self.news = reply.get("news", 0)
         self.took.setdefault(verb, []).append(time.monotonic() - began)
-        if not told["ok"]:
-            raise SystemExit(f"refused: {told['error']}")
-        return told["data"]
+        if not reply["ok"]:
+            raise SystemExit(f"refused: {reply['error']}")
+        return reply["data"]
 
     def want(self, lease: float = 900.0) -> dict[str, object]:
         return {"worker": self.name, "lease": lease, "call": f"c{random.getrandbits(52):013x}"}
+
+    async def turn(
+        self, ends: list[dict[str, object]], want: dict[str, object], deadline: float
+    ) -> list[dict[str, dict[str, str]]]:
+        """End what is held, then claim; where nothing is ready, wait for it."""
+        if ends:
+            await self.ask("finish", ends=ends)
+        while True:
+            claims = await self.ask("claim", want=want)
+            if claims or time.monotonic() >= deadline:
+                return claims
+            await self.ask("wait", want=want, news=self.news, seconds=max(min(25.0, deadline - time.monotonic()), 0.1))
 
     def end(self, claim: dict[str, object]) -> dict[str, object]:
         result = {"id": claim["task"]["id"], "verdict": "done", "worker": claim["fence"], "output": "ok"}
@@ -92,9 +105,8 @@ class Agent(asyncio.Protocol):
 async def busy(agent: Agent, over: float) -> None:
     ends = []
     while time.monotonic() < over:
-        said = await agent.ask("turn", finish=ends, claim=agent.want(), wait=5)
-        ends = [agent.end(claim) for claim in said["claim"]]
-    await agent.ask("turn", finish=ends)
+        ends = [agent.end(claim) for claim in await agent.turn(ends, agent.want(), over)]
+    await agent.ask("finish", ends=ends)
 
 
 async def tasks(agent: Agent, over: float, seconds: float, late: list[str]) -> None:
@@ -102,8 +114,7 @@ async def tasks(agent: Agent, over: float, seconds: float, late: list[str]) -> N
     await asyncio.sleep(min(random.random() * seconds, over - time.monotonic()))
     ends = []
     while time.monotonic() < over:
-        said = await agent.ask("turn", finish=ends, claim=agent.want(LEASE), wait=25)
-        held, renewed = said["claim"], time.monotonic()
+        held, renewed = await agent.turn(ends, agent.want(LEASE), over), time.monotonic()
         until = renewed + seconds * (0.5 + random.random())
         while held and time.monotonic() < min(until, over):
             await asyncio.sleep(max(min(LEASE / 3, until - time.monotonic(), over - time.monotonic()), 0.0))
@@ -117,9 +128,9 @@ async def tasks(agent: Agent, over: float, seconds: float, late: list[str]) -> N
             return  # what it holds is nobody's business: all of them ending at once is another question
 
 
-async def idle(agent: Agent, over: float) -> None:
-    while time.monotonic() < over:
-        await agent.ask("turn", claim=agent.want(), wait=max(over - time.monotonic(), 0.1))
+async def idle(agent: Agent, deadline: float) -> None:
+    while time.monotonic() < deadline:
+        await agent.turn([], agent.want(), deadline)
 
 
 async def fill(agent: Agent, count: int, *, begin: int = 0) -> None:

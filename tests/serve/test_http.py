@@ -6,10 +6,13 @@ import json
 import socket
 import threading
 import time
+from pathlib import Path
 
 import pytest
 from waits import PATIENCE, until
 
+from taskpit.model import Task
+from taskpit.queue import cards
 from taskpit.store.http.limits import Limits
 
 
@@ -268,3 +271,29 @@ def test_the_client_with_most_silent_connections_loses_its_oldest(served):
     assert answer(lines[5])[0] == 200
     for line in lines:
         line.close()
+
+
+def test_large_cards_come_in_short_pages(served):
+    """A page of a thousand large cards was read whole before it was found too large for an answer."""
+    body = "x" * 500_000
+    for start in range(0, 30, 5):
+        served.queue.store.put([Task(id=f"{n:04d}", title="t", slug="t", body=body) for n in range(start, start + 5)])
+    with connect(served) as line:
+        line.sendall(request(served, "page", b'{"limit": 1000}'))
+        assert len(answer(line)[1]["data"]["cards"]) < 10
+    store = served.store()
+    assert len(list(cards(store))) == 30
+    store.close()
+
+
+def test_the_proxys_word_for_who_asks_is_the_last_one(served):
+    """The first of two lines is what the caller wrote itself."""
+    served.restart(behind_proxy=True)
+    with connect(served) as line:
+        head = b"POST /q/v1/paused HTTP/1.1\r\nHost: a.example\r\nAuthorization: Bearer ann.wrong\r\n"
+        line.sendall(
+            head + b"X-Forwarded-For: 1.1.1.1\r\nX-Forwarded-For: 2.2.2.2, 3.3.3.3\r\nContent-Length: 0\r\n\r\n"
+        )
+        assert answer(line)[0] == 401
+    log = Path(served.queue.store.info().papers, ".taskpit/refusals.log")
+    assert json.loads(log.read_text(encoding="utf-8"))["from"] == "3.3.3.3"

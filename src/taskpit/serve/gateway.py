@@ -47,7 +47,9 @@ SLOW = (
     *("keep_log", "add_log", "end_log", "read_log", "keep_artifact", "artifacts", "read_artifact"),
 )
 #: Cards of one page and lines of the changelog, at most, and the bytes an answer may have.
-CARDS, LINES, LARGEST_ANSWER = 1000, 5000, 16 * 1024 * 1024
+CARDS, LINES, LARGEST_ANSWER = 1000, 5000, 4 * 1024 * 1024
+#: Cards of the first page, and how much longer the next one may be: cards differ in size.
+FIRST_CARDS, GROWTH = 4, 4
 #: Sweeps are so many seconds apart, at least and at most; a whole one takes no larger part of the time.
 SWEEP_AT_LEAST, SWEEP_AT_MOST, SWEEP_SHARE = 2.0, 30.0, 20.0
 #: The word for the end of a claim that lapsed, and how many lapsed claims are remembered.
@@ -96,6 +98,8 @@ class Gateway:
             "find": Batch(self._threads["slow"], self._find),
         }
         self._lapsed: dict[tuple[str, str], Claim] = {}
+        #: How many cards of the size of the last ones fit an answer.
+        self._cards = FIRST_CARDS
         self._quit = threading.Event()
         self._keeper = threading.Thread(target=self._keep, name="keeper", daemon=True)
         #: Verbs that are not just one call of the store.
@@ -331,13 +335,13 @@ class Gateway:
     # -- looking -----------------------------------------------------------------------------------
 
     async def _page(self, asked: Asked) -> Any:
-        """Return as many cards as fit an answer."""
-        limit = max(1, min(asked.given["limit"], CARDS))
-        while True:
-            page = await self._run("look", self.store.page, **{**asked.given, "limit": limit})
-            if limit == 1 or sum(len(card.task.body) + len(card.task.source) for card in page.cards) < LARGEST_ANSWER:
-                return page
-            limit = max(1, limit // 4)
+        """Return as many cards as probably fit an answer, by the size of the last ones."""
+        limit = max(1, min(asked.given["limit"], self._cards))
+        page = await self._run("look", self.store.page, **{**asked.given, "limit": limit})
+        size = sum(len(card.task.body) + len(card.task.source) + len(card.notes) for card in page.cards)
+        fitting = LARGEST_ANSWER * max(1, len(page.cards)) // max(1, size)
+        self._cards = max(1, min(CARDS, GROWTH * limit, fitting))
+        return page
 
     async def _events(self, asked: Asked) -> Any:
         given = {**asked.given, "limit": min(asked.given["limit"], LINES)}

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Callable
 
 from taskpit import fs
@@ -27,6 +29,8 @@ PORT = 8443
 REFUSALS, LARGEST_LOG = ".taskpit/refusals.log", 1024 * 1024
 #: Our errors in HTTP; the answer's own words count.
 STATUS = ((Denied, 403), (TooLarge, 413), (Unavailable, 503), (Unknown, 503), (Storage, 503), (Invalid, 400))
+#: Verbs with large answers, and how many of them one token may have in flight.
+LARGE, LARGE_AT_ONCE = ("page", "read", "events", "latest", "read_log", "read_artifact"), 2
 HEALTH = ("/healthz", "/readyz")
 
 Audit = Callable[[str, str, str, str], None]
@@ -78,6 +82,8 @@ class GatewayApp:
         self._prefix, self._behind_proxy, self._audit = f"/{place.name}", place.behind_proxy, audit
         #: The last trouble of the store.
         self._trouble = ""
+        #: By token: its calls with large answers, until these are written: from then on the limits count them.
+        self._large: defaultdict[str, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(LARGE_AT_ONCE))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -87,12 +93,13 @@ class GatewayApp:
         if path in HEALTH:
             well = path == "/healthz" or await self.gateway.is_ready()
             status, body = 200 if well else 503, wire.encode({"ok": well})
+        elif path.rpartition("/")[2] in LARGE:
+            async with self._large[scope["caller"].name]:
+                await _send(send, *await self._call(scope, path, receive))
+            return
         else:
             status, body = await self._call(scope, path, receive)
-        headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-        headers += [(b"retry-after", b"1")] if status == 503 else []
-        await send({"type": "http.response.start", "status": status, "headers": headers})
-        await send({"type": "http.response.body", "body": body})
+        await _send(send, status, body)
 
     async def _call(self, scope: Scope, path: str, receive: Receive) -> tuple[int, bytes]:
         grant: Grant = scope["caller"]
@@ -120,6 +127,13 @@ class GatewayApp:
     def _note(self, scope: Scope, grant: Grant, why: str) -> None:
         head = Head(scope)
         self._audit(head.client(behind_proxy=self._behind_proxy), grant.name, f"{head.method} {head.path}", why)
+
+
+async def _send(send: Send, status: int, body: bytes) -> None:
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    headers += [(b"retry-after", b"1")] if status == 503 else []
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
 
 
 def _error(code: str, message: str, hint: str = "") -> bytes:

@@ -38,7 +38,7 @@ class Limits(Value, frozen=True, kw_only=True):
     received: int = 256 * MIB
     received_of_client: int = 64 * MIB
     untaken: int = 256 * MIB
-    untaken_of_client: int = 32 * MIB
+    untaken_of_client: int = 16 * MIB
     #: Seconds for a head; a body has as long again, and a second for each so many bytes.
     patience: float = 20.0
     slowest: int = 64 * KIB
@@ -58,6 +58,10 @@ class Connection(Protocol):
     client: tuple[str, int] | None
     #: Monotonic seconds at which it is closed unless something happens first.
     until: float
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a request is in flight."""
 
     def abort(self) -> None:
         """Close it now."""

@@ -96,6 +96,10 @@ class _Lingering:
         """Whether it is closed or lingers."""
         return self._is_closing or self._transport.is_closing()
 
+    def close_now(self) -> None:
+        """Close it once what was written is sent."""
+        self._transport.close()
+
     def close(self) -> None:
         """Send what was written, and discard what comes."""
         if self.is_closing() or not self._transport.can_write_eof():
@@ -245,11 +249,8 @@ class LimitedConnection(_Parser):  # type: ignore[misc]  # which class it is dep
         self.flow.resume_reading()
 
     def shutdown(self) -> None:
-        """Close the connection, or let its answer be the last one."""
-        if self.is_busy:
-            super().shutdown()
-        else:
-            self.abort()
+        """Close the connection once its last answer is sent."""
+        self.transport.close_now()
 
     # -- answers -----------------------------------------------------------------------------------
 
@@ -357,9 +358,17 @@ class Server(uvicorn.Server):
         return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Let the application end what waits, then close everything."""
+        """Let the application end what waits, and answers go out; then close everything."""
         if self._dismiss is not None:
             await self._dismiss()
+        for listener in self.servers:
+            listener.close()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(GRACE):
+                while any(connection.is_busy for connection in self.table.connections):  # noqa: ASYNC110
+                    await asyncio.sleep(0.01)
+        for connection in [one for one in self.table.connections if one.is_busy]:
+            connection.abort()
         await super().shutdown(sockets)
 
     @contextlib.contextmanager

@@ -150,7 +150,7 @@ def read_request(verb: str, data: bytes) -> tuple[Envelope, dict[str, Any]]:
 
 def reply(data: object, news: int = 0) -> bytes:
     """Return the answer to a call that was carried out."""
-    return encode(Reply(ok=True, data=msgspec.Raw(encode(data)), news=news))
+    return encode({"ok": True, "data": data, "news": news})
 
 
 def read_reply(data: bytes) -> Reply:
