@@ -220,6 +220,15 @@ class Judge:
         until = self._stamped(spot, status)
         return until if until - status.st_ctime >= lease / 2 else max(until, status.st_ctime + lease)
 
+    def _last_sign(self, spot: Spot, status: Stat, lease: float) -> float:
+        """Return when a claim was last touched.
+
+        A foreign `mv` keeps the mtime of an old task; a worker that may not stamp a file of others stamps its record.
+        """
+        last = max(status.st_mtime, status.st_ctime)
+        record = self._folder.files.stat(paths.worker_path(spot.worker)) if spot.worker else None
+        return last if record is None or record.st_uid == status.st_uid else max(last, record.st_mtime - lease)
+
     def _watched(self, claims: Collection[tuple[Spot, Stat, float]], clocks: Clocks) -> list[tuple[Spot, str, Stat]]:
         """Compare with what was seen before; what is new was first seen after the look."""
         clock, boots = self._folder.clock, self._load()
@@ -235,7 +244,7 @@ class Judge:
             seen = before.get(spot.path)
             first = seen[2] if seen and seen[:2] == sign else seen_now
             now[spot.path] = [*sign, first]
-            last = max(status.st_mtime, status.st_ctime)  # a foreign `mv` keeps the mtime of an old task
+            last = self._last_sign(spot, status, lease)
             expired = clocks.is_even(offset) and even_since <= last < clocks.wall - lease
             if clocks.monotonic - first >= lease or expired:
                 found.append((spot, f"{spot.worker or 'its worker'} gave no sign for {say_duration(lease)}", status))

@@ -27,7 +27,7 @@ from taskpit.store.plain.folder import Folder
 LARGE, NEW = 500, 50
 #: What a row keeps of a task besides its order.
 BRIEF = ("id", "slug", "priority", "created", "hold", "not_before", "needs", "tags", "touches", "limits", "big")
-TABLE = "CREATE TABLE IF NOT EXISTS ready (name TEXT PRIMARY KEY, sign TEXT, rank BLOB, brief BLOB)"
+TABLE = "CREATE TABLE IF NOT EXISTS rows (name TEXT, inode INT, mtime INT, size INT, rank BLOB, brief BLOB)"
 
 Rank = tuple[Any, ...]
 Sign = tuple[int, int, int]
@@ -199,34 +199,27 @@ class ReadyCache:
     def _load(self, found: list[tuple[str, Stat]]) -> list[tuple[str, Stat]]:
         """Take rows of unchanged files from the database; return the other files."""
         try:
-            known = {name: rest for name, *rest in self._open().execute("SELECT name, sign, rank, brief FROM ready")}
+            kept = self._open().execute("SELECT * FROM rows ORDER BY rowid").fetchall()
         except (sqlite3.Error, OSError):
             self._drop()
             return found
-        others = []
-        decode = msgspec.json.decode
-        for name, status in found:
-            kept = known.get(name)
-            sign = sign_of(status)
-            if kept is None or kept[0] != f"{sign[0]},{sign[1]},{sign[2]}":
-                others.append((name, status))
-                continue
-            rank = tuple(decode(kept[1]))
-            self._rows[name] = Row(name, rank, sign, kept[2])
-        self._order = sorted((row.rank, row.name) for row in self._rows.values())
-        return others
+        statuses, decode = dict(found), msgspec.json.decode
+        for name, inode, mtime, size, rank, brief in kept:  # in order, as they were saved
+            status = statuses.get(name)
+            if status is not None and (inode, mtime, size) == (status.st_ino, status.st_mtime_ns, status.st_size):
+                row = self._rows[name] = Row(name, tuple(decode(rank)), (inode, mtime, size), brief)
+                self._order.append((row.rank, name))
+        return [one for one in found if one[0] not in self._rows]
 
     def _save(self) -> None:
         encode = msgspec.json.encode
-        rows = [
-            (row.name, ",".join(map(str, row.sign)), encode(row.rank), row.brief) for row in list(self._rows.values())
-        ]
+        rows = [(row.name, *row.sign, encode(row.rank), row.brief) for row in self.rows()]
         try:
             database = self._open()
             with database:
                 database.execute("BEGIN IMMEDIATE")
-                database.execute("DELETE FROM ready")
-                database.executemany("INSERT INTO ready VALUES (?, ?, ?, ?)", rows)
+                database.execute("DELETE FROM rows")
+                database.executemany("INSERT INTO rows VALUES (?, ?, ?, ?, ?, ?)", rows)
         except (sqlite3.Error, OSError):
             self._drop()
 
