@@ -53,13 +53,13 @@ def test_until_nonsense(pit):
     assert caught.value.exit_code == 2
 
 
-def test_until_a_time_that_is_over_is_wrong_usage(pit):
+def test_until_a_time_in_the_past_is_wrong_usage(pit):
     """The pool ended at once, with nothing done and exit code 0."""
     for text in ("2001-01-01", "1970-01-01"):
         with pytest.raises(TaskpitError) as caught:
             _until(text, pit)
-        assert (caught.value.exit_code, caught.value.message) == (2, f"--until {text} is over")
-        assert "a time to come" in caught.value.hint
+        assert (caught.value.exit_code, caught.value.message) == (2, f"--until {text} is in the past")
+        assert "a future time" in caught.value.hint
     assert _until("2999-01-01", pit) > pit.queue.clock.now()
 
 
