@@ -49,11 +49,12 @@ def foreign(seconds: int, seed: int) -> Step:
 
 def short() -> list[Step]:
     """Half an hour on two cores."""
+    ports = python("-m", "pytest", "-q", "-m", "races", "tests/simulator/test_ports.py")
     locks = python("-m", "pytest", "-q", "tests/locks/test_takeover.py", "-k", "one")
     return [
         ("models, a million states and more", python("tests/models/explore.py", "--states", "1000000"), {}, 900),
         ("locks, 1,000 rounds", locks, {"TASKPIT_LOCK_ROUNDS": "1000"}, 300),
-        ("the simulated disk beside real ones", python("tests/simulator/on_disks.py"), {}, 120),
+        ("the simulated disk and real ones", ports, {}, 120),
         *(hammer(disk, 12, seed) for seed, disk in enumerate(DISKS, 1)),
         foreign(600, 1),
         hammer("here", 12, 6, "--layout", "mailbox"),

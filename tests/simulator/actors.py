@@ -257,7 +257,7 @@ class Host:
             return
         spot = self.history.layout.spot(self.history.ready, name)
         claimed = self.history.layout.claimed_path(spot, self.actor.name)
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, ValueError):
             self.book.note(self, "takes", spot.id)
             self.mv(f"{self.history.ready}/{name}", claimed)
             if self.knobs.layout == "mailbox":

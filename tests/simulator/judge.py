@@ -351,7 +351,7 @@ class Judge:
             return
         for call in taken:
             later = [one for one in self.book.of("relock", "unlock", "lock") if one.actor == call.actor]
-            frees = [one.began for one in later if one.verb == "unlock" and one.began > call.began]
+            frees = [one.began for one in later if one.verb in ("unlock", "lock") and one.began > call.began]
             for other in taken:
                 inside = call.ended < other.began and other.stopped + self.world.offset < call.answer.expires * SECOND
                 if other.actor != call.actor and inside and other.ended < min(frees, default=1 << 60):

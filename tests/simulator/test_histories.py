@@ -8,24 +8,31 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 
 import pytest
 from history import History
 from knobs import drawn
 from simulate import corpus, rules
 
-#: So many histories of fixed seeds, and where new ones begin in longer runs.
-SEEDS = int(os.environ.get("TASKPIT_HISTORIES", "500"))
-FIRST = int(os.environ.get("TASKPIT_FIRST_SEED", "1"))
+#: So many histories of fixed seeds in each run, and of new ones in `make test-races`.
+FIXED, NEW = 500, int(os.environ.get("TASKPIT_HISTORIES", "5000"))
 PARTS = 10
 HERE = os.path.dirname(__file__)
 
 
 @pytest.mark.parametrize("part", range(PARTS))
 def test_histories_break_no_rule(part: int) -> None:
-    for seed in range(FIRST + part, FIRST + SEEDS, PARTS):
-        knobs = drawn(seed)
-        assert not rules(knobs), f"make simulate SEED={seed}"
+    for seed in range(1 + part, 1 + FIXED, PARTS):
+        assert not rules(drawn(seed)), f"make simulate SEED={seed}"
+
+
+@pytest.mark.races
+@pytest.mark.parametrize("part", range(PARTS))
+def test_histories_of_new_seeds_break_no_rule(part: int) -> None:
+    first = int(time.time()) // 3600 * NEW
+    for seed in range(first + part, first + NEW, PARTS):
+        assert not rules(drawn(seed)), f"make simulate SEED={seed}"
 
 
 def test_histories_that_broke_a_rule_once_break_none_now() -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from disk import Disk
+from disks import Unable, mounted
 from machine import Machine, SimFiles
 from scheduler import World
 
@@ -21,9 +22,6 @@ from taskpit.store.plain.files import Files
 if TYPE_CHECKING:
     from pathlib import Path
 
-SEQUENCES = int(os.environ.get("TASKPIT_DISK_SEQUENCES", "60"))
-#: Where the random calls run; `make faults` names mounted filesystems here.
-PLACES = [place for place in os.environ.get("TASKPIT_DISK_PLACES", "").split(":") if place] or [""]
 FOLDERS, NAMES = ("food", "claimed", ".taskpit/open"), ("x", "y", "z")
 CHANGES = (
     *("create", "create", "create", "append", "write_at", "link", "link", "move", "move", "replace", "exchange"),
@@ -160,11 +158,9 @@ def plain(call: str, answer: Any) -> object:
     return answer
 
 
-@pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize("timed", [False, True])
-def test_random_calls_of_the_port_answer_the_same(tmp_path: Path, place: str, *, timed: bool) -> None:
-    for seed in range(SEQUENCES // 12 if timed else SEQUENCES):
-        root = f"{place or tmp_path}/{'timed' if timed else 'port'}-{seed}"
+def compare(place: str, sequences: int, *, timed: bool) -> None:
+    for seed in range(sequences):
+        root = f"{place}/{'timed' if timed else 'port'}-{seed}"
         os.mkdir(root)
         ports = Ports(root, random.Random(f"port:{seed}"), timed=timed)
         try:
@@ -172,6 +168,22 @@ def test_random_calls_of_the_port_answer_the_same(tmp_path: Path, place: str, *,
                 ports.act()
         finally:
             ports.ports[1].close()
+
+
+@pytest.mark.parametrize("timed", [False, True])
+def test_random_calls_of_the_port_answer_the_same(tmp_path: Path, *, timed: bool) -> None:
+    compare(str(tmp_path), 5 if timed else 60, timed=timed)
+
+
+@pytest.mark.races
+@pytest.mark.parametrize("kind", ["ext4", "xfs", "btrfs", "tmpfs"])
+def test_random_calls_answer_the_same_on_this_filesystem(kind: str) -> None:
+    try:
+        with mounted(kind) as place:
+            compare(place, 25, timed=True)
+            compare(place, 300, timed=False)
+    except Unable as error:
+        pytest.skip(str(error))
 
 
 def test_the_simulated_port_has_the_methods_of_the_real_one() -> None:
