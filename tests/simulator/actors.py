@@ -147,7 +147,7 @@ class Host:
 
     def person(self, chance):
         queue, task_id, me = self.queue, self.history.some_id(chance), "ann@home"
-        verbs = ("retry", "retry", "cancel", "block", "unblock", "edit", "show", "list", "note", "put")
+        verbs = ("retry", "retry", "cancel", "block", "unblock", "edit", "show", "page", "note", "put")
         verb = chance.choice((*verbs, "pause", "resume"))
         words = self.book.word(self.actor.name)
         acts = {
@@ -157,7 +157,7 @@ class Host:
             "unblock": lambda: queue.unblock(task_id, me),
             "edit": lambda: queue.edit(task_id, me, lambda task: task.replace(body=words)),
             "show": lambda: queue.card(task_id),
-            "list": lambda: [card.task.id for card in queue.store.page().cards],
+            "page": lambda: [card.task.id for card in queue.store.page().cards],
             "note": lambda: queue.note(task_id, words, me),
             "pause": lambda: queue.store.pause(words, self.knobs.pause + 1, me),
             "resume": lambda: queue.store.resume(me),
@@ -172,11 +172,11 @@ class Host:
 
     def reader(self, chance):
         queue = self.queue
-        verb = chance.choice(("show", "list", "counts", "events", "doctor"))
+        verb = chance.choice(("show", "page", "counts", "events", "doctor"))
         task_id = self.history.some_id(chance)
         acts = {
             "show": lambda: queue.card(task_id),
-            "list": lambda: [card.task.id for card in queue.store.page().cards],
+            "page": lambda: [card.task.id for card in queue.store.page().cards],
             "counts": queue.store.counts,
             "events": lambda: len(queue.store.events()[0]),
             "doctor": queue.store.check,

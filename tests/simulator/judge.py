@@ -292,7 +292,7 @@ class Judge:
     def _missed(self):
         if self.book.strange or self.book.outages or self.knobs.limited:
             return
-        looks = ("put", "begin", "sweep", "renew", "show", "list", "counts", "events", "doctor", "leave", "join")
+        looks = ("put", "begin", "sweep", "renew", "show", "page", "counts", "events", "doctor", "leave", "join")
         for call in self.book.of("claim"):
             if call.answer != [] or call.args[1] or call.hurt:
                 continue

@@ -199,7 +199,7 @@ class Folder:
         self.layout.load(spot, data)
         return data
 
-    def original(self, task_id: str) -> Task | None:
+    def original(self, task_id: str, *, again: bool = False) -> Task | None:
         """Read the task as it was put, or as much of it as is left."""
         put, found = paths.ended_path(task_id, "~put"), None
         spot = Spot(state=State.READY, id=task_id)
@@ -209,8 +209,8 @@ class Folder:
             except (FileNotFoundError, Invalid):
                 continue
             break
-        if found is not None and place != put and self.files.stat(put) is not None:
-            return self.original(task_id)  # it was changed between the two looks
+        if (found is None or place != put) and not again and self.files.stat(put) is not None:
+            return self.original(task_id, again=True)  # it was changed between the two looks
         return found
 
     # -- steps -------------------------------------------------------------------------------------------------------
@@ -243,6 +243,16 @@ class Folder:
         shared = self.files.stat(paths.HIDDEN)
         self.files.make_dir(folder, stat.S_IMODE(shared.st_mode) if shared else None)
         self.sync_dirs(folder.rpartition("/")[0])
+
+    def show_kept(self, path: str, kept: str) -> bool:
+        """Give a kept result its visible name again; False if the name is taken."""
+        self.make_place(path)
+        if not self.in_place:
+            return self.files.link(kept, path)
+        with suppress(FileExistsError):
+            self.files.create(path, self.files.read(kept, LARGEST_RESULT)[0])
+            return True
+        return False
 
     def keep_late(self, source: str, task_id: str, nonce: str) -> str:
         """Keep the words of a claim that is over; return where."""

@@ -350,7 +350,12 @@ class Pending:
         known = folder.verdict(task_id) if self._files.stat(paths.ended_path(task_id)) else None
         mine = self._files.stat(part.path) if part is not None else None
         if part is None or mine is None:
-            return folder.verdict(task_id) is verdict  # also where a process died before ended/<id> was there
+            stands = folder.verdict(task_id) is verdict  # also where a process died before ended/<id> was there
+            again = folder.layout.result_path(task, verdict, change.token.nonce[-6:])
+            path = folder.layout.result_path(task, verdict)
+            if stands and self._files.stat(path) is None and self._files.stat(again) is None:
+                folder.show_kept(path, paths.ended_path(task_id, f"~{verdict}"))  # a power loss took the visible name
+            return stands
         if known is None and verdict is not Verdict.DONE and self._is_done_by_others(task):
             return self._too_late(change, part)
         if known not in (None, verdict) or not self._show_result(change, part, verdict, task):

@@ -42,7 +42,7 @@ from taskpit.store.plain.changelog import DIGEST, decode, digest
 from taskpit.store.plain.files import Stat
 from taskpit.store.plain.folder import Folder, Unreadable
 from taskpit.store.plain.ids import allot
-from taskpit.store.plain.paths import LARGEST_RESULT
+from taskpit.store.plain.paths import LARGEST_RESULT, Part
 from taskpit.store.port import Mend
 
 #: Bytes that are kept free for ending a task on a full disk.
@@ -152,10 +152,20 @@ class _Survey:
             what = spot.id if spot else name
             yield Case("carried out", what, f"its process had ended: {kind.partition('.')[0]}", self._recover)
         for part in pending.left_over(folder.clock.now()):
-            yield Case("swept", part.name, f"left over: {part.kind}", lambda part=part: self._remove(part.path))  # type: ignore[misc]
+            yield Case("swept", part.name, f"left over: {part.kind}", lambda part=part: self._drop_part(part))  # type: ignore[misc]
 
     def _recover(self) -> str | None:
         return "" if self._folder.pending.recover() else None
+
+    def _drop_part(self, part: Part) -> str | None:
+        """Remove a part, unless its change was decided since the look."""
+        folder, spot = self._folder, self._folder.ready_spot(part.name)
+        if any(change.token.nonce == part.nonce for change in folder.pending.listing()[0]):
+            return None
+        mine, known = self._files.stat(part.path), self._files.stat(paths.open_path(spot.id)) if spot else None
+        if mine is None or (known is not None and known.st_ino == mine.st_ino):
+            return None
+        return self._remove(part.path)
 
     def _remove(self, path: str) -> str | None:
         return "" if self._files.remove(path) else None
@@ -303,13 +313,7 @@ class _Survey:
 
     def _show(self, path: str, kept: str) -> bool:
         """Give a kept result its visible name again."""
-        self._folder.make_place(path)
-        if not self._folder.in_place:
-            return self._files.link(kept, path)
-        with suppress(FileExistsError):
-            self._files.create(path, self._files.read(kept, LARGEST_RESULT)[0])
-            return True
-        return False
+        return self._folder.show_kept(path, kept)
 
     def _reads_like(self, one: str, other: str) -> bool:
         """Tell whether two files have the same bytes: git makes another file when a branch comes back."""
