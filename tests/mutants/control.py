@@ -2,6 +2,8 @@
 
     python tests/mutants/control.py [--runs 3] [--limit 2000] [NAME ...]
 
+With `--limit 0` the directed interruptions look for it instead of histories.
+
 A defect is a change of the source text, made while the module is imported, so each runs in a process of its own.
 """
 
@@ -40,10 +42,32 @@ class Breaker(importlib.abc.MetaPathFinder):
         return spec
 
 
+def find_directed(defect: Defect, seconds: float) -> tuple[int, str]:
+    """How many directed interruptions it takes until a rule is broken; negative: so many found nothing."""
+    from directed import INTERRUPTIONS, SCENES, run
+
+    end, count = time.monotonic() + seconds, 0
+    for stride in (7, 1):
+        for order in (True, False):
+            for scene in SCENES:
+                for place, interruption in enumerate(INTERRUPTIONS):
+                    number, happened = 1 + place % stride, True
+                    while happened and time.monotonic() < end:
+                        options = {"layout": defect.layout, "ordered": order, "tells_ordered": order}
+                        bench, happened = run(scene, interruption, number, **options)
+                        count += happened
+                        number += stride
+                        if bench.book.broken:
+                            return count, f"{scene}, {interruption}: {bench.book.broken[0][0]}"
+    return -count, ""
+
+
 def find(defect: Defect, first: int, limit: int, seconds: float) -> tuple[int, str]:
     """How many histories it takes until a rule is broken, and which; negative: so many found nothing."""
     sys.meta_path.insert(0, Breaker(defect))
     sys.path[:0] = [os.path.join(os.path.dirname(HERE), "simulator")]
+    if not limit:
+        return find_directed(defect, seconds)
     from history import History
     from knobs import drawn
 

@@ -132,8 +132,8 @@ class Bench(History):
                         f"{self.ready}/{name}", self.layout.claimed_path(self.layout.spot(self.ready, name), "snake")
                     )
 
-    def result(self):
-        """A snake publishes the result of a task that it has, or had."""
+    def result(self, *, keeps: bool = False):
+        """A snake publishes the result of a task that it has, or had; it removes its claim unless it keeps it."""
         host = self.host("snake")
         spot = self.layout.spot(
             self.ready, self.layout.ready_path(self.layout.named(self.tasks["t1"])).rpartition("/")[2]
@@ -141,7 +141,7 @@ class Bench(History):
         name, words = spot.path.rpartition("/")[2], self.book.word("snake")
         with contextlib.suppress(OSError):
             getattr(host, f"_result_in_{self.knobs.layout}")(
-                random.Random(1), spot, name, self.layout.claimed_path(spot, "snake"), words
+                random.Random(2 if keeps else 1), spot, name, self.layout.claimed_path(spot, "snake"), words
             )
 
     def power(self, seed: int = 1):
@@ -194,7 +194,7 @@ SCENES: dict[str, tuple[Callable, str, Callable]] = {
         lambda bench: (bench.put(), bench.stranger("renamer"), bench.wait(5)), "sweeper", lambda bench: bench.sweep()
     ),
     "claim after a result": (
-        lambda bench: (bench.put(), bench.takes(), bench.result(), bench.moves_back(), bench.wait(5)),
+        lambda bench: (bench.put(), bench.takes(), bench.result(keeps=True), bench.moves_back(), bench.wait(5)),
         "worker",
         lambda bench: bench.claim(),
     ),
