@@ -140,10 +140,10 @@ class Judge:
     def _check_doctor(self, when):
         found = [one for one in self.queue.store.check() if one.kind not in ("late result", "torn")]
         if self.book.strange:  # what strangers left is kept, and doctor shows it
-            found = [one for one in found if one.kind != "quarantined"]
+            found = [one for one in found if one.kind not in ("quarantined", "being written")]
         found = [one for one in found if one.kind != "vanished" or not self.strange(one.what, "checks out")]
-        if self.book.outages:  # the manifest is derived, and never flushed
-            found = [one for one in found if "manifest.json" not in one.what]
+        if self.book.outages:  # the manifest, and a mailbox' claimed copies, are derived and never flushed
+            found = [one for one in found if "manifest.json" not in one.what and "processing/" not in one.details]
         if self.book.outages and not self.knobs.ordered:  # names that came back are set aside
             found = [one for one in found if one.kind != "quarantined"]
         if self.book.outages:  # strangers flush nothing: what they moved or wrote may be gone

@@ -106,7 +106,7 @@ class Finisher:
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
         #: The mtime of lapsed claims as this process judged them: one that was renewed since is not reclaimed.
-        self.judged: dict[str, float] = {}
+        self.judged: dict[tuple[str, str], float] = {}
 
     def finish(self, ends: Sequence[End]) -> list[Said]:
         """End claims; each is OK, ALREADY or LOST."""
@@ -152,7 +152,7 @@ class Finisher:
     def _decide(self, draft: Draft) -> bool:
         """Take the claimed file: the one call that decides. False if the claim is over."""
         folder, claim = self._folder, draft.end.claim
-        judged = self.judged.pop(claim.fence, None) if not claim.since else None
+        judged = self.judged.pop((claim.task.id, claim.fence), None) if not claim.since else None
         if folder.layout.guarded and not self._is_held(claim, draft.path):
             return False
         if folder.layout.guarded and judged is None and self._is_strange(claim, draft.path):

@@ -292,7 +292,7 @@ class FolderStore:
                     continue
                 task = kept or stub(spot)
                 why = f"{reason}; its file would be set aside: {error.message}" if dry_run else reason
-            self._finisher.judged[spot.worker] = status.st_mtime
+            self._finisher.judged[spot.id, spot.worker] = status.st_mtime
             claim = Claim(task=task, worker=base(spot.worker), fence=spot.worker, attempt=task.attempts + 1)
             stop = self.folder.files.stat(paths.open_path(task.id, "~stop")) is not None
             found.append(Lapse(claim=claim, reason=why, called_off=stop))
