@@ -75,7 +75,7 @@ def hung_up(line):
         (400, b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nX: a\0b\r\n\r\n"),
         (400, b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n: x\r\n\r\n"),
         (400, "GET /\u00e9 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode()),
-        (421, b"GET /healthz HTTP/1.1\r\n\r\n"),
+        (400, b"GET /healthz HTTP/1.1\r\n\r\n"),
         (411, b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0"),
         (411, b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: xchunked\r\n\r\n0"),
         (400, b"POST http://other/q/v1/hello HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"),

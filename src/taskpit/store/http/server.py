@@ -65,6 +65,8 @@ def body_length(head: bytes) -> int:
             raise BadHead(411, "The request needs a Content-Length; chunks are not read.")
         if name == b"content-length":
             length = value
+    if b"host" not in seen:
+        raise BadHead(400, "The request names no host.")
     if not length.isdigit() or len(length) > 15:
         raise BadHead(400, "The Content-Length is not a number.")
     return int(length)
