@@ -134,6 +134,11 @@ def iso(seconds: float) -> str:
     return f"{at.replace(tzinfo=None).isoformat()}Z"
 
 
+def local(seconds: float) -> str:
+    """Write `2026-01-24 11:00:00` in the zone of this machine, for people."""
+    return datetime.fromtimestamp(seconds // 1).strftime("%Y-%m-%d %H:%M:%S")  # noqa: DTZ006 - local on purpose
+
+
 def stamp(seconds: float) -> str:
     """Write `20260614T175042Z`, as file names carry it."""
     return time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(seconds))

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from json import dumps
 
 from taskpit import errors
-from taskpit.clock import iso, say_duration
+from taskpit.clock import local, say_duration
 from taskpit.history import author, who
 from taskpit.model import LATER, Card, Result, State, Task, Try, Verdict
 from taskpit.policy import LANDING, OVER, PULL, RACING, REVIEW, REVIEWER, SPARE, WAITS, question_of
@@ -46,7 +46,7 @@ def facts(card: Card, now: float) -> list[tuple[str, str]]:
         ("touches", ", ".join(task.touches)),
         ("parent", task.parent),
         ("big", "yes: a planner splits it" if task.big else ""),
-        ("added", " by ".join(filter(None, (iso(task.created) if task.created else "", task.by)))),
+        ("added", " by ".join(filter(None, (local(task.created) if task.created else "", task.by)))),
         ("last error", task.last_error),
         ("checked", "no: its check was not run" if card.checked == "no" else ""),
         *further(task),
@@ -101,7 +101,7 @@ def _attempts(card: Card) -> str:
 def ending(result: Result) -> list[str]:
     """How it ended, in lines."""
     said = f"{result.verdict} by {author(result) or 'an unknown worker'}, attempt {result.attempt}"
-    when = f", at {iso(result.finished)}" if result.finished else ""
+    when = f", at {local(result.finished)}" if result.finished else ""
     after = f" after {say_duration(result.seconds)}" if result.finished and result.seconds else ""
     head = headline(result.reason)
     rest = [] if head == one_line(result.reason) else ["", *result.reason.strip("\n").splitlines()]
@@ -128,7 +128,7 @@ def tries(all_of_them: Sequence[Try]) -> list[str]:
     shown = []
     for one in all_of_them[-LAST_TRIES:]:
         kind = "failed" if one.kind == "task" else one.kind
-        shown.append(f"{iso(one.at)}  {kind:<8} {who(one.worker)}  {headline(one.error)}".rstrip())
+        shown.append(f"{local(one.at)}  {kind:<8} {who(one.worker)}  {headline(one.error)}".rstrip())
     earlier = len(all_of_them) - len(shown)
     return [*([f"({earlier} earlier)"] if earlier else []), *shown]
 
@@ -241,7 +241,7 @@ def why(card: Card, now: float, paused: str) -> list[str]:
     lines = [_where(card, now), *_what_to_do(card, paused)]
     for one in card.tries:
         what = headline(one.error)[:300] or ("attempts reset" if one.kind == "reset" else one.kind)
-        lines.append(f"{iso(one.at)} {who(one.worker)}: {what}")
+        lines.append(f"{local(one.at)} {who(one.worker)}: {what}")
     return lines + [f"A result that came late or was taken back is kept in {late}." for late in card.late]
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from taskpit import pools
-from taskpit.clock import instant, iso, say_duration
+from taskpit.clock import instant, iso, local, say_duration
 from taskpit.decode import amount
 from taskpit.explain import reason_of
 from taskpit.history import author, who
@@ -101,7 +101,7 @@ class Report(Value, frozen=True, kw_only=True):
     def markdown(self) -> str:
         """As a page people keep or send."""
         span = say_duration(self.until - self.since)
-        lines = [f"# {iso(self.since)[:16].replace('T', ' ')} to {iso(self.until)[:16].replace('T', ' ')} UTC ({span})"]
+        lines = [f"# {local(self.since)[:16]} to {local(self.until)[:16]} ({span})"]
         lines += ["", self.headline().capitalize() + ".", ""]
         for name, word in PARTS:
             rows = getattr(self, name)

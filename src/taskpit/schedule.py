@@ -24,7 +24,7 @@ from zoneinfo import ZoneInfo, available_timezones
 
 from cronsim import CronSim, CronSimError
 
-from taskpit.clock import LAST, duration, iso, say_duration, stamp
+from taskpit.clock import LAST, duration, iso, local, say_duration, stamp
 from taskpit.errors import Invalid
 from taskpit.ids import is_word
 from taskpit.model import SCHEDULES, Claim, End, State, Task, Value
@@ -270,7 +270,7 @@ def facts(task: Task) -> dict[str, object]:
 def next_run(task: Task, now: float) -> str:
     """When its next run is due, in words."""
     wait = task.not_before - now
-    return task.hold or (f"{iso(task.not_before)} (in {say_duration(wait)})" if wait > 0 else "due now")
+    return task.hold or (f"{local(task.not_before)} (in {say_duration(wait)})" if wait > 0 else "due now")
 
 
 def stray(task: Task, now: float) -> bool:

@@ -14,7 +14,7 @@ from taskpit import errors
 from taskpit.cli.context import Args, Context, Reply, Usage, arg, takes
 from taskpit.cli.options import AS, a_duration, said_any
 from taskpit.cli.output import table
-from taskpit.clock import iso, say_duration
+from taskpit.clock import iso, local, say_duration
 from taskpit.held_lock import NamedLock, one_of
 from taskpit.model import Lock, Said
 
@@ -233,5 +233,5 @@ def _held(context: Context) -> Reply:
 
 def _row(lock: Lock, now: float) -> tuple[str, ...]:
     left = say_duration(lock.expires - now) if lock.expires > now else "expired"
-    since = iso(lock.acquired) if lock.acquired else ""
+    since = local(lock.acquired) if lock.acquired else ""
     return lock.name, lock.holder or "(cannot be read)", lock.kind, str(lock.number or ""), since, left

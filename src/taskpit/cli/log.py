@@ -9,7 +9,7 @@ from taskpit.cli.context import Args, Context, Reply, Usage, arg, takes
 from taskpit.cli.options import a_count, a_duration, past_moment
 from taskpit.cli.output import aligned, paint, terminal_width
 from taskpit.cli.progress import ProgressBar
-from taskpit.clock import iso, say_duration
+from taskpit.clock import instant, iso, local, say_duration
 from taskpit.errors import Invalid
 from taskpit.events import new_events
 from taskpit.model import Event, State
@@ -74,12 +74,18 @@ def _log(args: Args, context: Context) -> Reply:
     )
 
 
+def _when(event: Event) -> str:
+    """The local time of an event; what another program wrote there if that is no time."""
+    try:
+        return local(instant(event.timestamp))
+    except (ValueError, OverflowError, OSError):
+        return one_line(event.timestamp)
+
+
 def event_line(event: Event) -> str:
     """One line of the changelog as people read it."""
     details = f"  {' '.join(event.details.split())}" if event.details else ""
-    return (
-        f"{paint('dim', event.timestamp)}  {event.about or '-':<6} {event.action:<15} {one_line(event.worker)}{details}"
-    )
+    return f"{paint('dim', _when(event))}  {event.about or '-':<6} {event.action:<15} {one_line(event.worker)}{details}"
 
 
 def _follow(context: Context, shown: Sequence[Event], cursor: str, keep: Callable[[Event], bool]) -> None:
@@ -272,7 +278,7 @@ def _shown(spans: Sequence[TraceSpan]) -> str:
         facts = "  ".join(str(value) for key, value in span.attributes.items() if key != "taskpit.queue")
         error = f"  failed: {span.error}" if span.error else ""
         lines.append(
-            f"{'  ' * depth[span.span_id]}{span.name}  {iso(span.start)}  "
+            f"{'  ' * depth[span.span_id]}{span.name}  {local(span.start)}  "
             f"{say_duration(round(span.end - span.start, 1))}  {facts}{error}"
         )
     return "\n".join(lines)

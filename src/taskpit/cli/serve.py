@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from taskpit import errors, fs
 from taskpit.cli.context import Args, Context, Reply, Usage, arg, takes
 from taskpit.cli.options import a_duration, a_port, given_token, only_tags, said_any, token_option
-from taskpit.clock import iso, say_duration
+from taskpit.clock import iso, local, say_duration
 from taskpit.errors import MissingExtra, install_hint
 from taskpit.queue import Queue
 from taskpit.store.http.guard import new_token
@@ -142,7 +142,7 @@ def _listed(grants: list[Grant], context: Context) -> str:
         over = bool(grant.until) and grant.until <= now
         ends = "expired" if over else f"for another {say_duration(grant.until - now)}" if grant.until else "without end"
         tags = f", tags {', '.join(grant.tags)}" if grant.tags else ""
-        lines.append(f"{grant.name}  {', '.join(grant.rights)}{tags}, since {iso(grant.created)}, {ends}")
+        lines.append(f"{grant.name}  {', '.join(grant.rights)}{tags}, since {local(grant.created)}, {ends}")
     return "\n".join(lines)
 
 

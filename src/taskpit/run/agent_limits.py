@@ -19,7 +19,7 @@ import threading
 import msgspec
 
 from taskpit import fs
-from taskpit.clock import iso
+from taskpit.clock import local
 from taskpit.decode import read_json
 from taskpit.errors import Invalid, NotFound
 from taskpit.model import Done, Failed, Release, Retry
@@ -226,7 +226,7 @@ class Gate:
         left = held.get("paused_until", 0.0) - self._clock.now()
         if not 0 < left <= LONGEST or self.backend is None:
             return ""
-        message = f"{self.backend.name} rests until {iso(held['paused_until'])}"
+        message = f"{self.backend.name} rests until {local(held['paused_until'])}"
         return f"{message}: {held['reason']}" if held.get("reason") else message
 
     def news(self) -> str:
@@ -335,7 +335,7 @@ class Gate:
         left = self.window_left(now := self._clock.now())
         if not 0 < left <= SPARE_LEFT:
             return ""
-        return f"the window of {self.backend.name} ends at {iso(now + left)}"
+        return f"the window of {self.backend.name} ends at {local(now + left)}"
 
     def _end_window(self, at: float) -> None:
         self._window = at
