@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import sys
 from functools import cache
 
 from sources import MODULES, tree
@@ -89,3 +90,48 @@ def test_no_surface_knows_another():
         if rooms.get(other) in {*SURFACES, "cli"} - {room}
     ]
     assert found == []
+
+
+# -- the core needs two packages -----------------------------------------------------------------------
+
+#: Packages that need an extra, and say so when they are opened.
+OF_EXTRAS = (
+    "taskpit.web",
+    "taskpit.tui",
+    "taskpit.mcp",
+    "taskpit.serve",
+    "taskpit.store.http",
+    "taskpit.store.postgres",
+)
+CORE = {"cronsim", "msgspec", "taskpit", "__future__", *sys.stdlib_module_names}
+
+
+def at_import(tree):
+    """Every name that is imported as soon as the module is."""
+    for node in tree.body:
+        if isinstance(node, ast.If):
+            if "TYPE_CHECKING" not in ast.unparse(node.test):
+                yield from at_import(node)
+        elif isinstance(node, ast.Import):
+            yield from (one.name for one in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.module
+            yield from (f"{node.module}.{one.name}" for one in node.names)
+
+
+def test_the_core_imports_no_package_of_an_extra():
+    """`pip install taskpit` and building it must work without uvicorn, textual and the like."""
+    core = [module for module in modules() if not module.startswith(OF_EXTRAS)]
+    wrong = [(module, name) for module in core for name in at_import(tree(modules()[module])) if needs_an_extra(name)]
+    assert wrong == []
+
+
+@cache
+def needs_an_extra(name):
+    """Whether importing this brings in a package that the core does not have."""
+    if name.partition(".")[0] not in CORE:
+        return True
+    path = modules().get(name)
+    if path is None or not name.startswith(OF_EXTRAS):
+        return False
+    return any(needs_an_extra(inner) for inner in at_import(tree(path)) if inner != name)
