@@ -71,6 +71,7 @@ def sweep(folder: Folder, *, dry_run: bool) -> list[Mend]:
         folder.files.stat(f"{name}/x")
     found = [mend for case in _Survey(folder).automatic() if (mend := _cured(folder, case, dry_run=dry_run))]
     if not dry_run:
+        _drop_marks(folder)
         _keep_reserve(folder)
     return found
 
@@ -101,6 +102,19 @@ def _cured(folder: Folder, case: Case, *, dry_run: bool) -> Mend | None:
     with folder.lock.hold("sweep"):
         said = case.cure()
     return None if said is None else Mend(kind=case.kind, what=case.what, details=said or case.details)
+
+
+def _drop_marks(folder: Folder) -> None:
+    """Remove what was kept next to an open task that has ended since: nothing reads it any more."""
+    marked = [name for name in folder.files.names(paths.OPEN) if "~" in name]
+    if not marked:
+        return
+    with folder.lock.hold("sweep"):
+        for name in marked:
+            task_id = name.partition("~")[0]
+            ended = is_word(task_id) and folder.files.stat(paths.open_path(task_id)) is None
+            if ended and folder.verdict(task_id) is not None:
+                folder.files.remove(f"{paths.OPEN}/{name}")
 
 
 def _keep_reserve(folder: Folder) -> None:
@@ -136,7 +150,6 @@ class _Survey:
         yield from self._results()
         yield from self._claimed()
         yield from self._ready()
-        yield from self._marks()
 
     def _pending(self) -> Iterator[Case]:
         folder, pending = self._folder, self._folder.pending
@@ -423,13 +436,6 @@ class _Survey:
         if claims:
             return "set aside", f"{spot.id} is claimed by {claims[0].worker}"
         return "registered", f"{path} was made by hand"
-
-    def _marks(self) -> Iterator[Case]:
-        for name in self._files.names(paths.OPEN):
-            task_id, mark, _ = name.partition("~")
-            if mark and is_word(task_id) and self._folder.verdict(task_id) is not None:
-                self._files.remove(f"{paths.OPEN}/{name}")  # nothing is out of order: no worker reads it any more
-        yield from ()
 
     # -- what a person must ask for ----------------------------------------------------------------------------------
 
