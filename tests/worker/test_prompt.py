@@ -16,15 +16,18 @@ def tried(error="no mice", kind="check", *, counted=True, evidence=None):
     return Try(at=1.0, worker="snake-0", kind=kind, error=error, counted=counted, evidence=evidence)
 
 
+ASK = "If only a person can decide something, run `pit ask 'your question'` and stop.\n\n"
+
+
 def test_what_is_asked_and_how_it_is_judged():
     assert make_prompt(claim(), [], "/run/result") == (
         "# Count the mice\n\nAll of them.\n\n- mood: calm\n\n"
         "It is done when this command is green; it will be run for you:\n\n    test -s count\n\n"
-        "When you are finished, write what you did and found to `/run/result`.\n"
+        f"{ASK}When you are finished, write what you did and found to `/run/result`.\n"
     )
     assert make_prompt(claim(body="", check="", extra={"done-when": "The cat is fat."}), [], "r") == (
         "# Count the mice\n\nIt is done when: The cat is fat.\n\n"
-        "When you are finished, write what you did and found to `r`.\n"
+        f"{ASK}When you are finished, write what you did and found to `r`.\n"
     )
 
 

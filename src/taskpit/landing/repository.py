@@ -461,7 +461,10 @@ class Repository:
             same = self._same(place, old, new, changed) if changed else b""
             if changed and not same:
                 more = ", …" if changed[3:] else ""
-                return f"{place} has changes that are not committed ({', '.join(changed[:3])}{more})"
+                listed = f"{', '.join(changed[:3])}{more}"
+                return (
+                    f"{place} has changes that are not committed ({listed}); once it is clean, `pit sweep` updates it"
+                )
             self._bring(what, place)
             if self._theirs(branch) != old:  # all that takes long is over
                 return MEANWHILE.format(branch)

@@ -23,6 +23,7 @@ def make_prompt(claim: Claim, tries: Sequence[Try], result_file: str, notes: str
     """The task, how it will be judged, what people have noted, and what went wrong before."""
     noted = [f"## Notes\n\n{_quoted(notes[-LONGEST_NOTES:])}"] if notes.strip() else []
     parts = [*_asked(claim), *_judged(claim), *noted, *_failed(tries)]
+    parts.append("If only a person can decide something, run `pit ask 'your question'` and stop.")
     parts.append(f"When you are finished, write what you did and found to `{result_file}`.")
     return "\n\n".join(parts) + "\n"
 
