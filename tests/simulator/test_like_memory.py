@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from disk import Disk
 from hypothesis import settings
 from likememory import LikeMemory
@@ -12,6 +13,9 @@ from scheduler import SECOND, World
 from stores import init_queue, open_queue
 
 from taskpit import layouts
+
+#: With some seeds the plain store does not reclaim a claim that the memory store does: a defect that is still open.
+pytestmark = pytest.mark.races
 
 
 class HandClock(SimClock):
