@@ -81,7 +81,7 @@ def checkout(tmp_path):
         text=True,
         check=True,
     )
-    assert "git tracks its tasks" in told.stdout
+    assert "Git tracks its tasks" in told.stdout
     made.commit("a queue")
     return made
 

@@ -83,7 +83,7 @@ def test_a_red_check_keeps_the_task_yours(root, serve, queue, tmp_path):
 
     why, done = talk(serve(root).protocol, work, **MODERN)
     assert why.startswith("check_failed: the check of 0001 is red")
-    assert "mend it and repeat, or `give_back` with how=fail and the reason." in why
+    assert "fix it and repeat, or `give_back` with how=fail and the reason." in why
     assert why.endswith("what is wrong")
     assert done["state"] == "done"
 

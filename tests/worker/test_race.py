@@ -84,6 +84,7 @@ def test_racers_in_pools_of_their_own_are_stopped_too(pit):
     until(lambda: all(card.result is not None for card in racers(pit.queue, task).values()))
 
 
+@pytest.mark.races
 def test_many_races_whose_pools_are_killed_have_one_result_each(pit):
     """The second racer wins, once it is left in peace; each pool that has begun a second one may be killed for it.
 
