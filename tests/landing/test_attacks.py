@@ -630,3 +630,10 @@ def test_what_the_branch_changed_in_frozen_paths_is_no_edit_of_the_agent(ground)
     ground.hand_in(claim)
     ground.land(task)
     assert "left out" not in ground.pit("show", task)
+
+
+def test_the_prompt_names_the_frozen_paths(ground):
+    ground.commit("tests/run.sh", "true\n")
+    ground.put()
+    ground.pool('cp "$TASKPIT_RUN_DIR/prompt.md" seen.md', frozen=("tests/**", "conftest.py"))
+    assert "Frozen paths (`tests/**`, `conftest.py`) are checked and landed" in git(ground.top, "show", "main:seen.md")

@@ -59,6 +59,10 @@ BRIEF = (
     "You work in a clone of your own. You need not commit: when you are finished, the files as you leave them (but for "
     "those that git ignores) become one commit, the check is run on exactly that, and it is brought onto `{onto}`."
 )
+#: The part of the prompt about frozen paths.
+FROZEN = (
+    "Frozen paths ({globs}) are checked and landed as they are on `{onto}`: changes that you make there are left out."
+)
 
 
 class Record(Step):
@@ -290,7 +294,10 @@ class Workspace(Step):
                 run.sandbox = run.sandbox.replace(shown=(pipe.git.directory,))
             run.variables["TASKPIT_SLOT"] = str(run.slot)
             run.cwd = pipe.enter(task, RunHands(run), attempt.tries, attempt.queue.store.read(task.needs))
-            attempt.paragraphs.append(BRIEF.format(onto=pipe.target_of(task)))
+            onto = pipe.target_of(task)
+            attempt.paragraphs.append(BRIEF.format(onto=onto))
+            if frozen := pipe.terms.of(task).frozen:
+                attempt.paragraphs.append(FROZEN.format(globs=", ".join(f"`{glob}`" for glob in frozen), onto=onto))
         except (TaskpitError, OSError) as error:
             return no_clone(attempt, error)
         return None
