@@ -11,7 +11,7 @@ from taskpit.errors import CursorLost, Storage, Unavailable
 from taskpit.hooks import tell_ends
 from taskpit.model import Card, Claim, Failed, Said, State
 from taskpit.policy import settle
-from taskpit.queue import CALLED_OFF, Queue
+from taskpit.queue import Queue
 from taskpit.store.port import Lapse, Looking, Mend
 
 #: Lines of the changelog that are looked at for what one sweep set aside.
@@ -102,7 +102,7 @@ def give_back(queue: Queue, *, ended: Callable[[Queue, Claim], bool], dry_run: b
             if not _still_lapsed(lapse, card) or not ended(queue, claim):
                 continue
             # What a person has cancelled is nobody's to begin with, also if its worker died before it heard that.
-            outcome = CALLED_OFF if lapse.called_off else Failed(error=lapse.reason, kind="lost")
+            outcome = queue.called_off(claim.task.id) if lapse.called_off else Failed(error=lapse.reason, kind="lost")
             end = settle(claim, outcome, card.tries if card else (), queue.config, queue.clock.now())
             try:
                 said = store.finish([end])[0]

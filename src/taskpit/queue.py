@@ -50,6 +50,8 @@ CHUNK = 500
 ASKED_TO_STOP = "asked_to_stop"
 #: How a task ends whose worker gives it back after it was asked to stop.
 CALLED_OFF = Failed(error="cancelled", cancelled=True)
+#: So many of the newest lines of the changelog are searched for why a worker was asked to stop.
+STOPS_LOOKED_AT = 500
 #: A waiting claim looks again after this many seconds, whatever the store tells.
 LOOK_AGAIN = 1.0
 
@@ -339,11 +341,20 @@ class Queue:
             tries = self._tries(claim.task.id) if isinstance(meant, Failed) else ()
             end = settle(claim, meant, tries, self.config, self.clock.now())
             if (end.result is None or end.children) and self.is_called_off(claim):
-                end = settle(claim, CALLED_OFF, tries, self.config, self.clock.now())
+                end = settle(claim, self.called_off(claim.task.id), tries, self.config, self.clock.now())
             settled.append(end)
         if self.config.hooks.commands:
             self.need_trust()
         return self._carry_out(settled)
+
+    def called_off(self, task_id: str) -> Failed:
+        """Return how a task ends whose worker was asked to stop: with the reason that was given then."""
+        try:
+            events, _ = self.store.latest(STOPS_LOOKED_AT)
+        except errors.Storage:
+            return CALLED_OFF
+        said = [event.details for event in events if event.did == ASKED_TO_STOP and event.about == task_id]
+        return CALLED_OFF.replace(error=said[-1]) if said and said[-1] else CALLED_OFF
 
     def is_called_off(self, claim: Claim) -> bool:
         """Whether a person has cancelled it meanwhile: then it is not left to others, neither whole nor in parts."""

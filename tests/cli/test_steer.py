@@ -259,3 +259,11 @@ def test_cancel_of_what_is_given_back_just_then_cancels_it(pit, monkeypatch):
 
     monkeypatch.setattr(access, "own_claim", given_back)
     assert pit("cancel", "2").out == "0002 is cancelled\n"
+
+
+def test_the_reason_of_a_cancellation_is_kept_while_the_worker_stops(pit):
+    pit("add", "x")
+    pit("claim", "1", "--as", "other")
+    assert "asked to stop" in pit("cancel", "1", "not needed any more").out
+    pit("release", "1", "--as", "other")
+    assert "Reason: not needed any more" in pit("why", "1").out
