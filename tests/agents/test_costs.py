@@ -54,7 +54,7 @@ def test_the_end_of_a_pool_is_in_status_and_report_and_reaches_a_hook(pit):
     with open(hook, "w", encoding="utf-8") as file:
         file.write(f'#!/bin/sh\ncat > "{hook}.heard.new"; mv "{hook}.heard.new" "{hook}.heard"\n')
     os.chmod(hook, 0o755)
-    pit.configure(f'durability = "process"\n[hooks]\nstopped = "{hook}"\n')
+    pit.configure(f'durability = "process"\n[hooks]\nstopped = ["{hook}"]\n')
     assert trust.remember(pit.root)
     pit.put("logged out: a task")
     pit_work(pit, "--agent", "claude", "--until", "empty")

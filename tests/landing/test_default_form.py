@@ -146,7 +146,7 @@ def test_a_change_that_waits_for_review_reaches_a_hook(ground, work, tmp_path):
     script, heard = f"{tmp_path}/hook", f"{tmp_path}/heard"
     write(script, f'#!/bin/sh\ncat > "{heard}.new"; mv "{heard}.new" "{heard}"\n')
     os.chmod(script, 0o755)
-    write(f"{ground.root}/.taskpit/config.toml", f'durability = "process"\n[hooks]\nreview = "{script}"\n')
+    write(f"{ground.root}/.taskpit/config.toml", f'durability = "process"\n[hooks]\nreview = ["{script}"]\n')
     assert trust.remember(ground.root)
     task = ground.put()
     work("--agent", "claude", "--review", "person", "--until", "empty")
