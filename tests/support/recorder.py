@@ -95,6 +95,13 @@ class Place:
     def plain(self, text):
         """The text without what differs from run to run."""
         text = text.replace(self.root, "{queue}").replace(self.work, "{work}")
+        # A long path is cut to the width of the screen.
+        text = re.sub(
+            r"/\S[^\n]*…$",
+            lambda cut: "{queue}" if self.root.startswith(cut[0][:-1]) else cut[0],
+            text,
+            flags=re.MULTILINE,
+        )
         for found in re.findall(r"\btask_\d{9,}", text):
             if found not in self.ids:
                 self.ids.append(found)
